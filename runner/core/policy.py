@@ -1,0 +1,412 @@
+"""What happens next: one ordered table of rules, the first that applies wins.
+
+Rules of this file: pure and total; no rule looks at the world, only at the state; a cap, a
+failure or an abort is a recorded fact before it is an ending. Adding a feature is adding a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from runner.core.batching import next_batch
+from runner.core.events import (
+    AssistantTurnEnd,
+    ErrorCode,
+    Persisted,
+    SessionTaskComplete,
+    SessionWarning,
+    ToolContent,
+    ToolError,
+    ToolExecutionComplete,
+    ToolExecutionStart,
+    UserMessage,
+)
+from runner.core.limits import budget_reached, continues_left, turns_left
+from runner.core.messages import CONTROL_TOOLS, ToolCall
+from runner.core.outcome import Ending, error_type_of
+from runner.core.state import State
+
+MAX_SAME_TEXT = 3
+MAX_MALFORMED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskModel:
+    """Make the next model call, if the budget pays for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTools:
+    """Carry out these calls, together when there are several."""
+
+    calls: tuple[ToolCall, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Say:
+    """Record these facts; nothing else has to happen."""
+
+    events: tuple[Persisted, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """The run is over and ended like this."""
+
+    ending: Ending
+
+
+Step = AskModel | RunTools | Say | Finish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One row of the decision table: a name, when it applies (in words and in code), a step."""
+
+    name: str
+    when: str
+    applies: Callable[[State], bool]
+    then: str
+    step: Callable[[State], Step]
+
+
+def next_step(state: State) -> Step:
+    """The step of the first rule that applies; the last one always does."""
+    return deciding_rule(state).step(state)
+
+
+def deciding_rule(state: State) -> Rule:
+    """The rule that decides here."""
+    return next(rule for rule in RULES if rule.applies(state))
+
+
+# -- endings that stop whatever is going on --------------------------------------------------
+
+
+def stop(state: State) -> Ending | None:
+    """The ending that a recorded abort, cap or failure asks for, in order of precedence."""
+    done = state.completion is not None and state.completion.success
+    signal = state.abort is not None and state.abort.cause != "timeout"
+    if signal and state.abort is not None:
+        return _cancelled(state.abort.cause)
+    if done:
+        return None  # a limit that trips after an accepted completion does not undo it
+    if state.tripped is not None and state.tripped.warning_type == "error_max_budget_usd":
+        return Ending(subtype="error_max_budget_usd", message=state.tripped.message)
+    if state.abort is not None:
+        message = f"Reached the time limit ({state.need.timeout:g} s)"
+        return Ending(subtype="error_timeout", message=message)
+    if state.tripped is not None:
+        return Ending(subtype="error_max_turns", message=state.tripped.message)
+    if state.failure is not None:
+        return Ending(
+            subtype="error_during_execution",
+            error_type=error_type_of(state.failure.error_type),
+            message=state.failure.message,
+        )
+    return None
+
+
+def _cancelled(cause: str) -> Ending:
+    return Ending(
+        subtype="error_during_execution",
+        error_type="cancelled" if cause == "SIGINT" else "terminated",
+        message=f"Cancelled by {cause}",
+    )
+
+
+def _stopping(state: State) -> bool:
+    return stop(state) is not None
+
+
+def _finish_stopped(state: State) -> Step:
+    ending = stop(state)
+    assert ending is not None  # the rule's condition
+    return Finish(ending=ending)
+
+
+# -- caps ------------------------------------------------------------------------------------
+
+
+def _spent_out(state: State) -> bool:
+    return (
+        state.tripped is None
+        and not _accepted(state)
+        and state.main.replies > 0
+        and budget_reached(state)
+    )
+
+
+def _trip_budget(state: State) -> Step:
+    spent, cap = state.ledger.spent_usd, state.need.max_budget_usd
+    message = f"Reached maximum budget (${cap}; spent ${spent:f})"
+    return Say(events=(SessionWarning(warning_type="error_max_budget_usd", message=message),))
+
+
+def _over_turns(state: State) -> bool:
+    asks = bool(state.main.pending_tools) and not state.main.results
+    return state.tripped is None and asks and turns_left(state) == 0
+
+
+def _trip_turns(state: State) -> Step:
+    message = f"Reached maximum number of turns ({state.need.max_turns})"
+    return Say(events=(SessionWarning(warning_type="error_max_turns", message=message),))
+
+
+# -- the open turn ---------------------------------------------------------------------------
+
+
+def _close_calls(state: State) -> Step:
+    code: ErrorCode = "not_run" if state.abort is None else "cancelled"
+    text = state.sentences.get(code, code)
+    events: list[Persisted] = []
+    for call in state.main.pending:
+        events += _answer(state, call, ToolError(message=text, code=code))
+    return Say(events=tuple(events))
+
+
+def _end_turn(state: State) -> Step:
+    turn_id = state.main.open_turn or ""
+    return Say(events=(AssistantTurnEnd(turn_id=turn_id, model=state.need.model),))
+
+
+def _run_tools(state: State) -> Step:
+    return RunTools(calls=next_batch(state.main.pending_tools, state.read_only_tools))
+
+
+def _control(state: State) -> Step:
+    call = state.main.pending[0]
+    problem = _control_problem(state, call)
+    if problem:
+        error = ToolError(message=problem, code="invalid_arguments")
+        return Say(events=_answer(state, call, error))
+    if call.name == "task_complete":
+        summary = str(call.arguments["summary"])
+        fact = SessionTaskComplete(summary=summary)
+    else:
+        reason = str(call.arguments["reason"])
+        fact = SessionTaskComplete(success=False, outcome="blocked", reason=reason)
+    accepted = ToolContent(content=state.sentences.get(call.name, call.name))
+    return Say(events=(*_answer(state, call, accepted), fact))
+
+
+def _control_problem(state: State, call: ToolCall) -> str | None:
+    if call.problem:
+        return call.problem
+    if not state.need.autopilot:
+        return f"unknown tool `{call.name}`"
+    if state.completion is not None:
+        return "the task was already ended by an earlier call of this reply"
+    wanted = "summary" if call.name == "task_complete" else "reason"
+    given = call.arguments.get(wanted)
+    if not isinstance(given, str) or not given.strip():
+        return f"`{call.name}` needs `{wanted}`: a text that is not empty"
+    return None
+
+
+def _answer(
+    state: State, call: ToolCall, outcome: ToolContent | ToolError
+) -> tuple[Persisted, ...]:
+    turn_id = state.main.open_turn or ""
+    start = ToolExecutionStart(
+        tool_call_id=call.id, tool_name=call.name, arguments=call.arguments, turn_id=turn_id
+    )
+    complete = ToolExecutionComplete(
+        tool_call_id=call.id,
+        tool_name=call.name,
+        success=isinstance(outcome, ToolContent),
+        turn_id=turn_id,
+        result=outcome if isinstance(outcome, ToolContent) else None,
+        error=outcome if isinstance(outcome, ToolError) else None,
+    )
+    return (complete,) if call.id in state.main.started else (start, complete)
+
+
+# -- between turns ---------------------------------------------------------------------------
+
+
+def _accepted(state: State) -> bool:
+    return state.completion is not None and state.completion.success
+
+
+def _blocked(state: State) -> bool:
+    return state.completion is not None and not state.completion.success
+
+
+def _finish_blocked(state: State) -> Step:
+    reason = state.completion.reason if state.completion else ""
+    return Finish(ending=Ending(subtype="error_task_blocked", message=f"Blocked: {reason}"))
+
+
+def _incomplete(error_type: str, message: str) -> Callable[[State], Step]:
+    ending = Ending(
+        subtype="error_task_incomplete", error_type=error_type_of(error_type), message=message
+    )
+    return lambda state: Finish(ending=ending)
+
+
+def _text_ending(state: State) -> bool:
+    return state.main.reply is not None and not state.main.reply.calls
+
+
+def _only_control(state: State) -> bool:
+    calls = state.main.reply.calls if state.main.reply else ()
+    return bool(calls) and all(call.name in CONTROL_TOOLS for call in calls)
+
+
+def _exhausted(state: State) -> bool:
+    left = continues_left(state)
+    return (_text_ending(state) and left <= 0) or (_only_control(state) and left < 0)
+
+
+def _finish_exhausted(state: State) -> Step:
+    count = state.need.max_autopilot_continues
+    message = f"The model stopped without completing the task ({count} continues allowed)"
+    ending = Ending(
+        subtype="error_task_incomplete", error_type="continues_exhausted", message=message
+    )
+    return Finish(ending=ending)
+
+
+def _nudge(state: State) -> Step:
+    message = UserMessage(
+        content=state.sentences.get("nudge", ""),
+        source="autopilot",
+        agent_mode="autopilot",
+        is_autopilot_continuation=True,
+    )
+    return Say(events=(message,))
+
+
+_MALFORMED = Ending(
+    subtype="error_during_execution",
+    error_type="malformed_replies",
+    message=f"The model gave {MAX_MALFORMED} malformed replies in a row",
+)
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name="budget_reached",
+        when="a reply brought spending to the cap",
+        applies=_spent_out,
+        then="record the trip",
+        step=_trip_budget,
+    ),
+    Rule(
+        name="turn_cap_reached",
+        when="a reply asks for tools and the tool-use turns are used up",
+        applies=_over_turns,
+        then="record the trip",
+        step=_trip_turns,
+    ),
+    Rule(
+        name="stopping_with_open_calls",
+        when="an abort, cap or failure is recorded and calls have no result",
+        applies=lambda state: _stopping(state) and bool(state.main.pending),
+        then="answer them as not run",
+        step=_close_calls,
+    ),
+    Rule(
+        name="stopping_with_open_turn",
+        when="an abort, cap or failure is recorded and the turn is open",
+        applies=lambda state: _stopping(state) and state.main.open_turn is not None,
+        then="end the turn",
+        step=_end_turn,
+    ),
+    Rule(
+        name="stopped",
+        when="an abort, cap or failure is recorded",
+        applies=_stopping,
+        then="finish with it: signal, budget, timeout, turns, provider",
+        step=_finish_stopped,
+    ),
+    Rule(
+        name="tools_pending",
+        when="the reply asks for tools",
+        applies=lambda state: bool(state.main.pending_tools),
+        then="run the next batch",
+        step=_run_tools,
+    ),
+    # verify: the checks of the spec run here, before a pending `task_complete` is accepted
+    Rule(
+        name="control_pending",
+        when="only control calls are left",
+        applies=lambda state: bool(state.main.pending),
+        then="answer the first: complete, blocked, or an error",
+        step=_control,
+    ),
+    Rule(
+        name="turn_open",
+        when="everything the reply asked for is answered",
+        applies=lambda state: state.main.open_turn is not None,
+        then="end the turn",
+        step=_end_turn,
+    ),
+    # stop hooks: asked here, once the run would really end as a success
+    Rule(
+        name="completed",
+        when="a completion was accepted",
+        applies=_accepted,
+        then="finish: success",
+        step=lambda state: Finish(ending=Ending(subtype="success")),
+    ),
+    Rule(
+        name="blocked",
+        when="the model said it is blocked",
+        applies=_blocked,
+        then="finish: error_task_blocked",
+        step=_finish_blocked,
+    ),
+    Rule(
+        name="refused",
+        when="the last reply is a refusal",
+        applies=lambda state: state.main.finish_reason == "content_filter" and _text_ending(state),
+        then="finish: error_task_incomplete, refusal",
+        step=_incomplete("refusal", "The model refused the task"),
+    ),
+    Rule(
+        name="malformed",
+        when="three malformed replies in a row",
+        applies=lambda state: state.main.malformed_in_a_row >= MAX_MALFORMED,
+        then="finish: error_during_execution, malformed_replies",
+        step=lambda state: Finish(ending=_MALFORMED),
+    ),
+    # structured output: a missing or invalid object is asked for again here
+    Rule(
+        name="plain_answer",
+        when="autopilot is off and the reply has no calls",
+        applies=lambda state: not state.need.autopilot and _text_ending(state),
+        then="finish: success",
+        step=lambda state: Finish(ending=Ending(subtype="success")),
+    ),
+    Rule(
+        name="continues_exhausted",
+        when="the reply has no calls (or only rejected control calls) and no nudge is left",
+        applies=_exhausted,
+        then="finish: error_task_incomplete, continues_exhausted",
+        step=_finish_exhausted,
+    ),
+    Rule(
+        name="no_progress",
+        when="three identical replies in a row without a call",
+        applies=lambda state: state.main.same_text_in_a_row >= MAX_SAME_TEXT,
+        then="finish: error_task_incomplete, no_progress",
+        step=_incomplete("no_progress", f"The model gave the same reply {MAX_SAME_TEXT} times"),
+    ),
+    Rule(
+        name="nudge",
+        when="the reply has no calls",
+        applies=_text_ending,
+        then="say the nudge",
+        step=_nudge,
+    ),
+    # compaction: a context above the threshold is summarised here, before the next call
+    Rule(
+        name="ask",
+        when="otherwise",
+        applies=lambda state: True,
+        then="ask the model",
+        step=lambda state: AskModel(),
+    ),
+)

@@ -1,0 +1,108 @@
+"""The task spec: every key a user may write, with its default. Parsed elsewhere, trusted here.
+
+Names are the YAML keys. Durations are seconds (`timeout: 30m` is 1800.0). A key is here only
+when its feature works; the spec file adapter refuses the planned ones by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import ClassVar, Literal
+
+PermissionMode = Literal["default", "acceptEdits", "bypassPermissions"]
+Isolation = Literal["none", "copy"]
+Durability = Literal["event", "barrier", "off"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputSpec:
+    """A declared input, used in the prompt as `{{ inputs.name }}`."""
+
+    wire_case: ClassVar = "snake"
+    required: bool = False
+    default: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceSpec:
+    """Where tools work; `copy` leaves the original untouched."""
+
+    wire_case: ClassVar = "snake"
+    path: str = "."
+    isolation: Isolation = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvSpec:
+    """What tools see of the environment, on top of the built-in allow-list."""
+
+    wire_case: ClassVar = "snake"
+    pass_: tuple[str, ...] = field(default=(), metadata={"wire": "pass"})
+    set: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricingSpec:
+    """The price of a model the price table lacks, in USD per million tokens."""
+
+    wire_case: ClassVar = "snake"
+    input_per_mtok: Decimal
+    output_per_mtok: Decimal
+    cache_read_per_mtok: Decimal | None = None
+    cache_write_per_mtok: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrySpec:
+    """Transient provider failures: attempts in all, and the longest single wait in seconds."""
+
+    wire_case: ClassVar = "snake"
+    max_attempts: int = 5
+    max_wait: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitsSpec:
+    """The finer limits. Durations are seconds, sizes are bytes."""
+
+    wire_case: ClassVar = "snake"
+    model_idle: float = 120.0
+    model_call: float = 600.0
+    tool: float = 600.0
+    shutdown_grace: float = 8.0
+    max_tool_output_bytes: int = 30_000
+    min_output_tokens: int = 256
+    durability: Durability = "event"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSpec:
+    """One task, resolved: includes merged, overrides applied, files read."""
+
+    wire_case: ClassVar = "snake"
+    name: str
+    prompt: str
+    model: str
+    inputs: Mapping[str, InputSpec] = field(default_factory=dict)
+    api_base: str | None = None
+    api_key_env: str | None = None
+    max_output_tokens: int = 8192
+    system_prompt: str | None = None
+    append_system_prompt: str | None = None
+    autopilot: bool = True
+    workspace: WorkspaceSpec = WorkspaceSpec()
+    add_dirs: tuple[str, ...] = ()
+    max_turns: int | None = None
+    max_budget_usd: Decimal | None = None
+    max_autopilot_continues: int = 5
+    timeout: float | None = None
+    limits: LimitsSpec = LimitsSpec()
+    tools: tuple[str, ...] | None = None
+    allowed_tools: tuple[str, ...] = ()
+    disallowed_tools: tuple[str, ...] = ()
+    permission_mode: PermissionMode = "default"
+    env: EnvSpec = EnvSpec()
+    pricing: PricingSpec | None = None
+    retry: RetrySpec = RetrySpec()

@@ -1,0 +1,245 @@
+"""Other readings of the same records: Claude's messages, one dict a line.
+
+A view is a pure fold too: `ClaudeView.feed(record)` gives the messages that record stands for.
+Shapes follow the Claude Agent SDK's message parser; ids are those of the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from runner.core.events import (
+    Abort,
+    AssistantMessage,
+    AssistantMessageDelta,
+    AssistantReasoningDelta,
+    ModelCallFailure,
+    PermissionCompleted,
+    PermissionRequested,
+    Record,
+    RunnerPreflight,
+    RunnerSpec,
+    SessionInfo,
+    SessionStart,
+    SessionUsageCheckpoint,
+    SessionWarning,
+    ToolExecutionComplete,
+    UserMessage,
+)
+from runner.core.outcome import STOP_REASONS
+
+Message = dict[str, Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class ClaudeView:
+    """Claude messages from records, in order. Remembers only what a later message repeats."""
+
+    partial: bool = False
+    session: SessionStart | None = None
+    permission_mode: str = "default"
+    usage: Mapping[str, int] = field(default_factory=dict)
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    retries: int = 0
+    streaming: str | None = None
+
+    def feed(self, record: Record) -> list[Message]:
+        """The messages this record stands for; most stand for none."""
+        match record.event:
+            case SessionStart() as event:
+                self.session = event
+            case RunnerSpec(spec=spec):
+                self.permission_mode = str(spec.get("permission_mode", "default"))
+            case RunnerPreflight() as event:
+                return [self._init(record, event)]
+            case UserMessage() as event:
+                return self._user(record, event)
+            case SessionUsageCheckpoint() as event:
+                self.usage = _usage(event)
+            case AssistantMessageDelta(delta_content=text):
+                return self._delta(record, "text", {"type": "text_delta", "text": text})
+            case AssistantReasoningDelta(delta_content=text):
+                return self._delta(
+                    record, "thinking", {"type": "thinking_delta", "thinking": text}
+                )
+            case AssistantMessage() as event:
+                return [*self._close_stream(record, event), self._assistant(record, event)]
+            case ToolExecutionComplete() as event:
+                return [self._tool_result(record, event)]
+            case PermissionRequested(permission_request=asked):
+                self.asked = asked
+            case PermissionCompleted() as event:
+                return self._denied(record, event)
+            case ModelCallFailure() as event:
+                return [self._api_retry(record, event)]
+            case SessionWarning(message=text):
+                return [self._informational(record, text, "warning")]
+            case SessionInfo(message=text):
+                return [self._informational(record, text, "info")]
+            case Abort(cause="SIGTERM" | "SIGHUP"):
+                return [self._system(record, "worker_shutting_down", reason="host_exit")]
+            case _:
+                pass
+        return []
+
+    def _system(self, record: Record, subtype: str, **fields: Any) -> Message:
+        return {"type": "system", "subtype": subtype, **self._ids(record), **fields}
+
+    def _ids(self, record: Record) -> Message:
+        return {"uuid": record.id, "session_id": self.session.session_id if self.session else ""}
+
+    def _init(self, record: Record, event: RunnerPreflight) -> Message:
+        session = self.session
+        return self._system(
+            record,
+            "init",
+            cwd=event.workspace,
+            tools=[tool.name for tool in event.tools],
+            mcp_servers=[],
+            model=session.selected_model if session else "",
+            permissionMode=self.permission_mode,
+            apiKeySource="none",
+            claude_code_version=session.copilot_version if session else "",
+            slash_commands=[],
+            output_style="default",
+            skills=[],
+            plugins=[],
+            agents=[],
+        )
+
+    def _user(self, record: Record, event: UserMessage) -> list[Message]:
+        if not event.is_autopilot_continuation:
+            return []  # the prompt is the caller's own; Claude does not repeat it
+        message = {"role": "user", "content": [{"type": "text", "text": event.content}]}
+        return [
+            {
+                "type": "user",
+                "message": message,
+                "parent_tool_use_id": None,
+                "isSynthetic": True,
+                "origin": {"kind": "auto-continuation"},
+                **self._ids(record),
+            }
+        ]
+
+    def _assistant(self, record: Record, event: AssistantMessage) -> Message:
+        content: list[Message] = [
+            {"type": "thinking", "thinking": block.text, "signature": block.signature or ""}
+            for block in event.reasoning_blocks
+        ]
+        if event.content:
+            content.append({"type": "text", "text": event.content})
+        content += [
+            {"type": "tool_use", "id": r.tool_call_id, "name": r.name, "input": r.arguments}
+            for r in event.tool_requests
+        ]
+        message = {
+            "id": event.message_id,
+            "type": "message",
+            "role": "assistant",
+            "model": event.model,
+            "content": content,
+            "stop_reason": STOP_REASONS[event.finish_reason],
+            "usage": self.usage,
+        }
+        return {
+            "type": "assistant",
+            "message": message,
+            "parent_tool_use_id": None,
+            **self._ids(record),
+        }
+
+    def _tool_result(self, record: Record, event: ToolExecutionComplete) -> Message:
+        content = event.result.content if event.result else ""
+        if event.error:
+            content = event.error.message
+        block = {
+            "type": "tool_result",
+            "tool_use_id": event.tool_call_id,
+            "content": content,
+            "is_error": not event.success,
+        }
+        return {
+            "type": "user",
+            "message": {"role": "user", "content": [block]},
+            "parent_tool_use_id": None,
+            **self._ids(record),
+        }
+
+    def _denied(self, record: Record, event: PermissionCompleted) -> list[Message]:
+        if event.result.get("kind") == "approved":
+            return []
+        denied = self._system(
+            record,
+            "permission_denied",
+            tool_name=str(self.asked.get("toolName", "")),
+            tool_use_id=event.tool_call_id,
+            decision_reason_type="rule",
+            decision_reason=event.reason,
+            message=event.reason,
+        )
+        return [denied]
+
+    def _api_retry(self, record: Record, event: ModelCallFailure) -> Message:
+        self.retries += 1
+        return self._system(
+            record,
+            "api_retry",
+            attempt=self.retries,
+            max_retries=None,
+            retry_delay_ms=None,
+            error_status=event.status_code,
+            error=event.error_message,
+        )
+
+    def _informational(self, record: Record, text: str, level: str) -> Message:
+        return self._system(record, "informational", content=text, level=level)
+
+    def _delta(self, record: Record, kind: str, delta: Message) -> list[Message]:
+        """Deltas as the raw stream events a Messages API client would see."""
+        if not self.partial:
+            return []
+        events: list[Message] = []
+        if self.streaming is None:
+            events.append({"type": "message_start", "message": {"role": "assistant"}})
+        if self.streaming != kind:
+            if self.streaming is not None:
+                events.append({"type": "content_block_stop", "index": _INDEX[self.streaming]})
+            block = {"type": kind, "text" if kind == "text" else "thinking": ""}
+            events.append(
+                {"type": "content_block_start", "index": _INDEX[kind], "content_block": block}
+            )
+        events.append({"type": "content_block_delta", "index": _INDEX[kind], "delta": delta})
+        self.streaming = kind
+        return [self._stream_event(record, event) for event in events]
+
+    def _close_stream(self, record: Record, event: AssistantMessage) -> list[Message]:
+        kind, self.streaming = self.streaming, None
+        if kind is None:
+            return []
+        stop = STOP_REASONS[event.finish_reason]
+        ending: list[Message] = [
+            {"type": "content_block_stop", "index": _INDEX[kind]},
+            {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": self.usage},
+            {"type": "message_stop"},
+        ]
+        return [self._stream_event(record, raw, suffix=str(n)) for n, raw in enumerate(ending)]
+
+    def _stream_event(self, record: Record, event: Message, suffix: str = "") -> Message:
+        ids = self._ids(record)
+        ids["uuid"] += f"-{suffix}" if suffix else ""
+        return {"type": "stream_event", "event": event, "parent_tool_use_id": None, **ids}
+
+
+_INDEX = {"thinking": 0, "text": 1}
+
+
+def _usage(event: SessionUsageCheckpoint) -> Mapping[str, int]:
+    return {
+        "input_tokens": event.input_tokens,
+        "output_tokens": event.output_tokens,
+        "cache_creation_input_tokens": event.cache_write_tokens,
+        "cache_read_input_tokens": event.cache_read_tokens,
+    }

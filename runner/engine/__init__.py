@@ -1,0 +1,1 @@
+"""The shell: performs the steps the core decides on; knows ports and core, no adapter."""

@@ -1,0 +1,245 @@
+"""Tool calls: check, permit, start, run, record the one outcome. Every call gets exactly one."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from runner.core import wire
+from runner.core.events import (
+    ErrorCode,
+    PermissionCompleted,
+    PermissionRequested,
+    ToolContent,
+    ToolError,
+    ToolExecutionComplete,
+    ToolExecutionPartialResult,
+    ToolExecutionStart,
+)
+from runner.core.messages import ToolCall
+from runner.core.permissions import Verdict, decide
+from runner.core.truncate import fit
+from runner.engine.engine import Engine
+from runner.ports import JournalError, Tool, ToolContext, ToolDenied, ToolFailure, ToolOutput
+
+BACKSTOP_S = 10.0
+"""How much longer than its own limit a tool may take before the engine cuts it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Refusal:
+    """Why a call is not run."""
+
+    code: ErrorCode
+    message: str
+
+
+async def run_tools(engine: Engine, calls: tuple[ToolCall, ...]) -> None:
+    """Carry out a batch: checks one after the other, then everything allowed together.
+
+    Cancelled: what runs is stopped, and its outcome is recorded as cancelled.
+    """
+    admitted = [(call, tool) for call in calls if (tool := _admit(engine, call)) is not None]
+    try:
+        async with asyncio.TaskGroup() as group:
+            for call, tool in admitted:
+                group.create_task(_run_one(engine, call, tool))
+    except* JournalError as broken:
+        failure = broken
+    else:
+        return
+    raise JournalError(str(failure.exceptions[0]))
+
+
+def _admit(engine: Engine, call: ToolCall) -> Tool | None:
+    """The tool, with the start recorded, when the call may run; else its refusal is recorded."""
+    tool = engine.tools.get(call.name)
+    refusal = _malformed(engine, call, tool)
+    verdict = None
+    if refusal is None and tool is not None:
+        verdict = _permit(engine, call, tool)
+        if not verdict.allowed:
+            refusal = _denial(engine, call, verdict.reason)
+    engine.recorder.record(
+        ToolExecutionStart(
+            tool_call_id=call.id,
+            tool_name=call.name,
+            arguments=call.arguments,
+            turn_id=_turn_id(engine),
+        )
+    )
+    if refusal is not None:
+        _fail(engine, call, refusal.code, refusal.message)
+        return None
+    return tool
+
+
+def _malformed(engine: Engine, call: ToolCall, tool: Tool | None) -> _Refusal | None:
+    spec = engine.recorder.state.need
+    shown = {listed.name for listed in engine.offered}
+    if tool is None or (call.name not in shown and call.name not in spec.disallowed_tools):
+        listing = ", ".join(sorted(shown))
+        message = f"there is no tool `{call.name}`; the tools are {listing}"
+        return _Refusal(code="unknown_tool", message=message)
+    if call.problem is not None:
+        return _Refusal(code="invalid_arguments", message=call.problem)
+    problems = _schema_problems(tool.spec.name, tool, call.arguments)
+    if problems:
+        return _Refusal(code="invalid_arguments", message="\n".join(problems))
+    return None
+
+
+def _schema_problems(name: str, tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
+    validator = _validator(json.dumps(wire.encode(tool.spec.input_schema)))
+    errors = sorted(validator.iter_errors(dict(arguments)), key=lambda error: str(error.path))
+    return [
+        f"{name}: {'.'.join(map(str, error.path)) or 'arguments'}: {fit(error.message, 400)}"
+        for error in errors[:10]
+    ]
+
+
+@cache
+def _validator(schema: str) -> Draft202012Validator:
+    return Draft202012Validator(json.loads(schema))
+
+
+def _permit(engine: Engine, call: ToolCall, tool: Tool) -> Verdict:
+    """Decide, and put request and decision into the log."""
+    recorder = engine.recorder
+    request = tool.permission(call.arguments)
+    verdict = decide(recorder.state.need, call.name, str(request["kind"]))
+    if verdict.allowed and verdict.rule is None and request["kind"] in ("read", "custom-tool"):
+        return verdict  # nothing had to be decided
+    _record_decision(engine, call, request, verdict)
+    return verdict
+
+
+def _record_decision(
+    engine: Engine, call: ToolCall, request: Mapping[str, Any], verdict: Verdict
+) -> None:
+    request_id = engine.new_id()
+    asked = {**request, "toolCallId": call.id}
+    engine.recorder.record(PermissionRequested(request_id=request_id, permission_request=asked))
+    engine.recorder.record(
+        PermissionCompleted(
+            request_id=request_id,
+            tool_call_id=call.id,
+            result=verdict.to_wire(request),
+            reason=verdict.reason,
+        )
+    )
+
+
+def _denial(engine: Engine, call: ToolCall, reason: str) -> _Refusal:
+    template = engine.recorder.state.sentences.get("denied", "{tool}: {reason}")
+    text = template.replace("{tool}", call.name).replace("{reason}", reason)
+    return _Refusal(code="denied", message=text)
+
+
+async def _run_one(engine: Engine, call: ToolCall, tool: Tool) -> None:
+    context = _context(engine, call)
+    started = engine.clock.monotonic()
+    try:
+        async with asyncio.timeout(context.timeout_s + BACKSTOP_S):
+            output = await tool.run(call.arguments, context)
+    except asyncio.CancelledError:
+        text = engine.recorder.state.sentences.get("cancelled", "cancelled")
+        _fail(engine, call, "cancelled", text, started)
+        raise
+    except TimeoutError:
+        text = f"{call.name} took longer than {context.timeout_s:g} s and was stopped"
+        _fail(engine, call, "timeout", text, started)
+    except ToolDenied as denied:
+        verdict = Verdict(kind="denied-by-rules", reason=str(denied), rule="workspace roots")
+        _record_decision(engine, call, tool.permission(call.arguments), verdict)
+        refusal = _denial(engine, call, verdict.reason)
+        _fail(engine, call, refusal.code, refusal.message, started)
+    except ToolFailure as failure:
+        _fail(engine, call, "failed", fit(str(failure), context.max_output_bytes), started)
+    except JournalError:
+        raise
+    except Exception as bug:  # a tool's bug is the model's problem to work around, not the end
+        text = f"{call.name} failed inside the runner: {type(bug).__name__}: {bug}"
+        _fail(engine, call, "failed", fit(text, context.max_output_bytes), started)
+    else:
+        _complete(engine, call, output, started)
+
+
+def _context(engine: Engine, call: ToolCall) -> ToolContext:
+    limits = engine.recorder.state.need.limits
+    reply = engine.recorder.state.main.reply
+    position = reply.calls.index(call) if reply else 0
+
+    def progress(text: str) -> None:
+        partial = ToolExecutionPartialResult(tool_call_id=call.id, partial_output=text)
+        engine.recorder.show(partial)
+
+    return ToolContext(
+        call_id=f"{_turn_id(engine)}-{position}",  # ours: the model's id is no file name
+        timeout_s=limits.tool,
+        max_output_bytes=limits.max_tool_output_bytes,
+        spill_dir=engine.files_dir,
+        on_progress=progress,
+    )
+
+
+def _complete(engine: Engine, call: ToolCall, output: ToolOutput, started: float) -> None:
+    limit = engine.recorder.state.need.limits.max_tool_output_bytes
+    content, kept = output.content, None
+    if output.output_file is not None:
+        kept = _keep(Path(output.output_file), engine.files_dir)
+        content = content.replace(output.output_file, str(engine.files_dir / Path(kept).name))
+    content = fit(content, limit)
+    engine.recorder.record(
+        ToolExecutionComplete(
+            tool_call_id=call.id,
+            tool_name=call.name,
+            success=not output.is_error,
+            turn_id=_turn_id(engine),
+            result=None
+            if output.is_error
+            else ToolContent(content=content, detailed_content=output.details),
+            error=ToolError(message=content, code="failed") if output.is_error else None,
+            output_file=kept,
+            duration_ms=_since_ms(engine, started),
+        )
+    )
+
+
+def _keep(spilled: Path, files_dir: Path) -> str:
+    """Give a whole output its lasting name, `files/<sha256>`."""
+    with spilled.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    spilled.replace(files_dir / digest)
+    return f"files/{digest}"
+
+
+def _fail(
+    engine: Engine, call: ToolCall, code: ErrorCode, message: str, started: float | None = None
+) -> None:
+    engine.recorder.record(
+        ToolExecutionComplete(
+            tool_call_id=call.id,
+            tool_name=call.name,
+            success=False,
+            turn_id=_turn_id(engine),
+            error=ToolError(message=message, code=code),
+            duration_ms=None if started is None else _since_ms(engine, started),
+        )
+    )
+
+
+def _since_ms(engine: Engine, started: float) -> int:
+    return round((engine.clock.monotonic() - started) * 1000)
+
+
+def _turn_id(engine: Engine) -> str:
+    return engine.recorder.state.main.open_turn or ""

@@ -1,0 +1,231 @@
+"""What the engine needs from the outside world: protocols, their values and their contracts.
+
+Rules of this file: every contract says what may be raised and what cancellation does. All
+coroutines may be cancelled at any await; an implementation cleans up in `finally`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
+
+from runner.core.events import Event, Persisted, Record
+from runner.core.messages import ModelReply, ModelRequest, ToolSpec
+
+T = TypeVar("T")
+
+ModelErrorKind = Literal[
+    "authentication",
+    "quota",
+    "rate_limit",
+    "provider_unavailable",
+    "invalid_request",
+    "model_not_found",
+    "context_limit",
+]
+
+
+class ModelError(Exception):
+    """One attempt of a model call failed.
+
+    `retryable` says whether the same request may succeed later; `retry_after_s` is what the
+    server asked for. `may_bill` is True when the provider may charge for the attempt although
+    no usage was reported (the request was accepted and the stream broke).
+    """
+
+    def __init__(
+        self,
+        kind: ModelErrorKind,
+        message: str,
+        *,
+        retryable: bool = False,
+        status_code: int | None = None,
+        retry_after_s: float | None = None,
+        may_bill: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.kind: ModelErrorKind = kind
+        self.message = message
+        self.retryable = retryable
+        self.status_code = status_code
+        self.retry_after_s = retry_after_s
+        self.may_bill = may_bill
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta:
+    """A piece of a reply while it is streamed."""
+
+    kind: Literal["text", "reasoning"]
+    text: str
+
+
+class Model(Protocol):
+    """Asks a model. One call of `ask` is exactly one attempt: no hidden retries."""
+
+    async def ask(self, request: ModelRequest, on_delta: Callable[[Delta], None]) -> ModelReply:
+        """Stream one reply. Raises only `ModelError`. Cancelled: the upstream stream is closed
+        before this returns, so that it stops billing."""
+        ...
+
+    async def count_tokens(self, request: ModelRequest) -> int:
+        """About how many input tokens the request has, for the first reservation.
+        Works offline, never raises."""
+        ...
+
+
+class Retry(Protocol):
+    """Repeats an attempt that failed with a retryable `ModelError`."""
+
+    async def __call__(
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        on_retry: Callable[[ModelError, int, float], None],
+    ) -> T:
+        """Call `attempt` until it returns, or raise its last `ModelError`.
+        `on_retry(error, number, wait_s)` is told before each wait."""
+        ...
+
+
+class ToolFailure(Exception):
+    """A tool could not do what was asked; the message is what the model reads."""
+
+
+class ToolDenied(ToolFailure):
+    """The call reached for something outside its roots; it counts as a permission denial."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutput:
+    """What a tool gives back: `content` for the model, `details` for people (a diff, a title).
+
+    `is_error` marks an answer that reports a failure of the thing that was run (a non-zero
+    exit). `output_file` is where the whole output is when `content` was cut by the tool.
+    """
+
+    content: str
+    details: str | None = None
+    is_error: bool = False
+    output_file: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """What a tool may use: limits, a place for whole outputs, and live progress."""
+
+    call_id: str
+    timeout_s: float
+    max_output_bytes: int
+    spill_dir: Path
+    on_progress: Callable[[str], None]
+
+
+class Tool(Protocol):
+    """Something the model can call. `arguments` fit `spec.input_schema` when `run` is called."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """Name, description, schema; constant over a run."""
+        ...
+
+    def permission(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The call as a permission request: `kind` (shell, write, read, url, mcp, custom-tool)
+        and the fields of that kind (`fullCommandText`, `fileName`, `path`, ...). Pure."""
+        ...
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        """Do it. Raises `ToolFailure` to fail politely; anything else is a bug that becomes an
+        error result. Cancelled: nothing it started is alive when this returns."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecResult:
+    """How a process ended. `exit_code` is None when it was killed at `timeout_s`.
+
+    `output` is stdout and stderr together, head and tail when it was long; `total_bytes` is
+    how much there was and `output_file` where the whole of it (up to the file cap) is.
+    """
+
+    exit_code: int | None
+    output: str
+    total_bytes: int
+    truncated: bool
+    output_file: Path | None = None
+    cwd: Path | None = None
+    survivors: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecRequest:
+    """One process to run: its own session, empty stdin, exactly this environment."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    timeout_s: float
+    max_output_bytes: int
+    spill_file: Path | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+class Sandbox(Protocol):
+    """Runs processes for tools."""
+
+    @property
+    def tier(self) -> str:
+        """What is enforced: `namespaces`, `landlock` or `process`, truthfully."""
+        ...
+
+    async def exec(self, request: ExecRequest, on_output: Callable[[str], None]) -> ExecResult:
+        """Run to the leader's exit plus a short drain. Output is streamed to `spill_file` and
+        kept as head and tail, so memory does not grow with it. Raises `OSError` when the
+        program cannot be started. On return, timeout or cancel the process tree is gone."""
+        ...
+
+
+class JournalError(Exception):
+    """A fact could not be made durable; the run must stop at once and pay for nothing more."""
+
+
+class Journal(Protocol):
+    """The session's log. Synchronous on purpose: no await between writing and folding."""
+
+    def append(self, event: Persisted, agent_id: str | None = None) -> Record:
+        """Write one line, durably, and return it. Raises `JournalError`, after which every
+        further call raises it too."""
+        ...
+
+    def stamp(self, event: Event, agent_id: str | None = None) -> Record:
+        """The envelope of an ephemeral event; writes nothing, never raises."""
+        ...
+
+    @property
+    def head(self) -> str | None:
+        """SHA-256 of the last line written."""
+        ...
+
+
+class Clock(Protocol):
+    """Time. Limits use `monotonic`; `now` is only for labels and never runs backwards."""
+
+    def now(self) -> str:
+        """UTC, ISO 8601 with milliseconds and `Z`."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start."""
+        ...
+
+
+class Sink(Protocol):
+    """Shows records as they happen. Never raises, never blocks the loop for long."""
+
+    def show(self, record: Record) -> None:
+        """Show one record, persisted or ephemeral."""
+        ...
+
+    def close(self, result: Mapping[str, Any]) -> None:
+        """The run is over and this is its result; called once, last."""
+        ...
