@@ -1,0 +1,146 @@
+"""The texts of a spec: read from files or standard input, with placeholders filled in.
+
+Rules of this file: a placeholder is replaced exactly once, and what replaces it is never looked
+at again; `{{ "{{" }}` stands for a literal `{{`; what cannot be a placeholder of ours is left.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from runner.adapters.specfile.problem import At, Invalid, Mark, Source, neighbour, shown
+from runner.adapters.specfile.shapes import FileText
+from runner.adapters.specfile.yaml_document import Fields, Node, Scalar
+
+MAX_TEXT_BYTES = 1024 * 1024
+"""Of a prompt file or an input file."""
+
+_PLACEHOLDER = re.compile(r'\{\{\s*(?:inputs\b([^{}]*)|"\{\{"\s*)\}\}')
+_NAME = re.compile(r"\s*\.\s*([A-Za-z_][A-Za-z0-9_-]*)\s*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Body:
+    """A text and where its first line stands; `follows` says whether its other lines do too."""
+
+    text: str
+    mark: Mark
+    follows: bool
+
+    def mark_at(self, position: int) -> Mark:
+        """Where the character at `position` stands."""
+        if not self.follows:
+            return self.mark
+        line = self.mark.line + self.text.count("\n", 0, position)
+        return dataclasses.replace(self.mark, line=line, column=1)
+
+
+class Unusable(Exception):
+    """A file cannot be used; the message says why."""
+
+
+def read_bytes(path: Path, max_bytes: int) -> bytes:
+    """The bytes of a regular file or pipe. Raises `Unusable`; reads one byte over the limit at
+    most, so that the caller sees that it was passed."""
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise Unusable("is a folder")
+        if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
+            raise Unusable("is not a regular file")
+        with path.open("rb") as file:
+            return file.read(max_bytes + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a possible path"
+        raise Unusable(f"cannot be read: {reason}") from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a prompt or input file. Raises `Unusable`."""
+    data = read_bytes(path, MAX_TEXT_BYTES)
+    if len(data) > MAX_TEXT_BYTES:
+        raise Unusable(f"is larger than {MAX_TEXT_BYTES // 1024} KiB")
+    if b"\0" in data:
+        raise Unusable("is not text: it holds a NUL byte")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Unusable("is not valid UTF-8") from None
+
+
+def body(
+    value: str | FileText, node: Node, at: At, stdin: Callable[[], str] | None
+) -> Body | Invalid:
+    """The text that a key holds or points to. `stdin` is None when it was read already."""
+    if isinstance(value, str):
+        return _body_in_spec(value, node)
+    if value.path != "-":
+        return _body_in_file(value, node, at)
+    if stdin is None:
+        hint = "write the prompt into the spec, or give the spec as a file"
+        return at.refuse(value.mark, "standard input was read already: as the spec", hint)
+    text = stdin()
+    if not text.strip():
+        return at.refuse(value.mark, "standard input is empty", "pipe the task in")
+    if re.search("[\0\ud800-\udfff]", text):
+        return at.refuse(value.mark, "standard input is not UTF-8 text")
+    name = Source(name="<stdin>", folder=value.mark.source.folder)
+    return Body(text=text, mark=Mark(source=name), follows=True)
+
+
+def _body_in_spec(text: str, node: Node) -> Body:
+    literal = isinstance(node, Scalar) and node.literal
+    below = dataclasses.replace(node.mark, line=node.mark.line + 1) if literal else node.mark
+    return Body(text=text, mark=below, follows=literal)
+
+
+def _body_in_file(value: FileText, node: Node, at: At) -> Body | Invalid:
+    path = Path(value.path)
+    try:
+        text = read_text(path)
+    except Unusable as error:
+        return at.refuse(value.mark, f"{path} {error}")
+    if not text.strip():
+        return at.refuse(value.mark, f"{path} is empty")
+    named = node.fields["file"].node if isinstance(node, Fields) else node
+    shown_as = named.text if isinstance(named, Scalar) else value.path
+    source = Source(name=neighbour(value.mark.source, shown_as), folder=path.parent)
+    return Body(text=text, mark=Mark(source=source), follows=True)
+
+
+def fill(text: Body, values: Mapping[str, str | None], at: At) -> str:
+    """Replace the placeholders, once. `values` has every declared input; None keeps its
+    placeholder as it is."""
+
+    def replacement(match: re.Match[str]) -> str:
+        inner = match[1]
+        if inner is None:
+            return "{{"
+        name = _NAME.fullmatch(inner)
+        if name is None:
+            hint = 'write {{ inputs.NAME }}; a literal {{ is written {{ "{{" }}'
+            at.refuse(text.mark_at(match.start()), f"{shown(match[0])} is no placeholder", hint)
+        elif name[1] not in values:
+            _refuse_undeclared(name[1], text.mark_at(match.start()), values, at)
+        else:
+            value = values[name[1]]
+            return match[0] if value is None else value
+        return match[0]
+
+    return _PLACEHOLDER.sub(replacement, text.text)
+
+
+def literal(text: str) -> str:
+    """The text, written so that `fill` gives it back as it is."""
+    return _PLACEHOLDER.sub(lambda match: '{{ "{{" }}' + match[0][2:], text)
+
+
+def _refuse_undeclared(name: str, mark: Mark, values: Mapping[str, str | None], at: At) -> None:
+    near = at.nearest(name, values)
+    hint = f"did you mean {near}?" if near else f"declare it: `inputs: {{{name}: {{}}}}`"
+    at.refuse(mark, f"the input {name} is not declared", hint)

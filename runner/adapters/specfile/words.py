@@ -1,0 +1,214 @@
+"""The words a spec may use: names of tools, models and variables, and what to say to the others."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from runner.adapters.specfile.problem import (
+    At,
+    Invalid,
+    looks_like_key,
+    printable,
+    shown,
+    starts_like_key,
+)
+from runner.adapters.specfile.types import ExistingPath, Refusal, Schema, Text
+from runner.adapters.specfile.yaml_document import Node, Scalar
+from runner.core.messages import CONTROL_TOOLS
+
+TOOLS = (
+    "Read",
+    "Write",
+    "Edit",
+    "Glob",
+    "Grep",
+    "Bash",
+    "TaskCreate",
+    "TaskUpdate",
+    "AskUserQuestion",
+)
+"""The built-in tools that work now."""
+
+PLANNED_TOOLS = ("Agent", "Skill", "StructuredOutput", "ToolSearch", "WebFetch", "WebSearch")
+
+PLANNED = {
+    "fallback_models": "remove it; `retry` waits for an overloaded model",
+    "effort": "remove it; the provider's default applies",
+    "resume": "remove it; every run starts a new session",
+    "ask_tools": "remove it; nobody is there to be asked, and what is not allowed is denied",
+    "auto_mode": "remove it; name the tools in `allowed_tools`",
+    "on_denied": "remove it; denials are listed in the result",
+    "sandbox": "remove it and run in a container; tools run as plain processes",
+    "secrets": "remove it; tools do not see a variable unless `env.pass` names it",
+    "verify": "remove it; run the check as the next step of the pipeline",
+    "protected_paths": "remove it; check the diff in the next step of the pipeline",
+    "require_changes": "remove it; check the diff in the next step of the pipeline",
+    "forbid_changes": "remove it; check the diff in the next step of the pipeline",
+    "output_schema": "remove it; ask for the format in the prompt and check it afterwards",
+    "mcp_servers": "remove it; the built-in tools are what works now",
+    "hooks": "remove it; limit the tools with `tools` and `disallowed_tools`",
+    "agents": "remove it; the main agent does the whole task",
+    "skills": "remove it; put what is needed into `append_system_prompt`",
+    "setting_sources": "remove it; put instructions into `append_system_prompt`",
+    "compaction": "remove it; split a task that does not fit the context window",
+    "reports": "remove it; `--output-format json` has everything a report needs",
+}
+"""Keys of a later version, and what to do until then."""
+
+PLANNED_LIMITS = dict.fromkeys(
+    (
+        "mcp_start",
+        "hook",
+        "max_verify_attempts",
+        "max_structured_output_retries",
+        "max_subagent_depth",
+        "max_subagents",
+        "max_resumes",
+    ),
+    "remove it: what it limits is not supported yet either",
+)
+
+OTHER_NAMES = {
+    "budget": "max_budget_usd",
+    "command": "prompt",
+    "cwd": "workspace",
+    "environment": "env",
+    "goal": "prompt",
+    "include": "extends",
+    "instructions": "prompt",
+    "maxbudget": "max_budget_usd",
+    "maxcost": "max_budget_usd",
+    "maxiterations": "max_turns",
+    "maxsteps": "max_turns",
+    "maxtokens": "max_output_tokens",
+    "maxtime": "timeout",
+    "permissions": "permission_mode",
+    "task": "prompt",
+    "title": "name",
+    "workingdirectory": "workspace",
+}
+"""What other tools call a key, without dashes and underscores, and what it is called here."""
+
+SLUG = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+
+_CI_CHANNELS = re.compile(r"GITHUB_ENV|GITHUB_OUTPUT|GITHUB_PATH|ACTIONS_.*", re.IGNORECASE)
+_PROVIDER_KEY = re.compile(r".*API_?KEY", re.IGNORECASE)
+
+
+def slug(text: str) -> Refusal | None:
+    """What is wrong with the name of a task."""
+    if re.fullmatch(SLUG, text):
+        return None
+    better = re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:64].strip("-._")
+    hint = "letters, digits, `-`, `_` and `.`, at most 64"
+    return f"{shown(text)} is not a name", f"{hint}: {better}" if better else hint
+
+
+def url(text: str) -> Refusal | None:
+    """What is wrong with the address of an endpoint."""
+    if not re.match(r"https?://[^/\s]", text) or re.search(r"\s", text):
+        return f"{shown(text)} is not a URL", "write http://... or https://..."
+    if "@" in text.split("/")[2]:
+        return "a URL with a user or a key in it", "name the variable that holds the key instead"
+    return None
+
+
+def key_variable(text: str) -> Refusal | None:
+    """What is wrong with the name of the variable that holds the key. Never shows the text."""
+    if looks_like_key(text) or not re.fullmatch(VARIABLE, text):
+        return (
+            "not the name of an environment variable (the value is not shown: it may be a key)",
+            "put the key into a variable and write its name, such as ANTHROPIC_API_KEY; "
+            "a key that was saved in a file should be revoked",
+        )
+    return None
+
+
+def passed_variable(text: str) -> Refusal | None:
+    """What is wrong with a variable that tools are to see."""
+    if not re.fullmatch(VARIABLE, text):
+        return f"{shown(text)} is not the name of a variable", "write the name only: no $, no value"
+    if _CI_CHANNELS.fullmatch(text):
+        return f"tools never get {text}", "with it the agent could steer the CI job itself"
+    if _PROVIDER_KEY.fullmatch(text):
+        return f"tools never get {text}", "the runner calls the model: no tool needs its key"
+    return None
+
+
+def set_value(text: str) -> Refusal | None:
+    """What is wrong with the value of a variable."""
+    if starts_like_key(text):
+        hint = "pass it from the environment with env.pass"
+        return "looks like a key (not shown): a spec must not hold one", hint
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolName:
+    """The bare name of a built-in tool."""
+
+    expects: str = "the name of a tool"
+
+    def read(self, node: Node, at: At) -> Any:
+        text = Text(expects=self.expects).read(node, at)
+        if isinstance(text, Invalid) or text in TOOLS:
+            return text
+        return at.refuse(node.mark, *self._refusal(text, at))
+
+    def _refusal(self, text: str, at: At) -> Refusal:
+        name, paren, _ = text.partition("(")
+        known = f"the tools are {', '.join(TOOLS)}"
+        if name in CONTROL_TOOLS:
+            hint = "leave it out: in autopilot it is always there, and steers the run only"
+            return f"{name} is a control tool: no rule can name it", hint
+        if paren and name in TOOLS:
+            message = f"{shown(text)}: rules with a specifier are not supported yet"
+            return message, f"name the whole tool: {name}"
+        if name in PLANNED_TOOLS or name.startswith("mcp__"):
+            return f"the tool {printable(name[:60])} is not supported yet", known
+        near = at.nearest(name, TOOLS)
+        return f"no tool is called {shown(text)}", f"did you mean {near}?" if near else known
+
+    def write(self, value: Any) -> Any:
+        return value
+
+    def schema(self) -> Schema:
+        return {"enum": list(TOOLS)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelName:
+    """A litellm id, or `scripted:FILE` with the path made absolute."""
+
+    expects: str = "a model such as anthropic/claude-sonnet-4-5, or scripted:FILE"
+
+    def read(self, node: Node, at: At) -> Any:
+        text = Text(expects=self.expects, check=_model).read(node, at)
+        if isinstance(text, Invalid) or not text.startswith("scripted:"):
+            return text
+        file = text.removeprefix("scripted:")
+        inner = Scalar(mark=node.mark, text=file, value=file)
+        path = ExistingPath(kind="file").read(inner, at)
+        return path if isinstance(path, Invalid) else f"scripted:{path}"
+
+    def write(self, value: Any) -> Any:
+        return value
+
+    def schema(self) -> Schema:
+        return {"type": "string", "minLength": 1}
+
+
+def _model(text: str) -> Refusal | None:
+    if text.startswith("replay:"):
+        return "replay: models are not supported yet", "use a litellm id, or scripted:FILE"
+    if text == "scripted:":
+        return "scripted: without a file", "write scripted:replies.yaml"
+    if not text.startswith("scripted:") and re.search(r"\s", text):
+        hint = "write it as litellm does: anthropic/claude-sonnet-4-5"
+        return f"{shown(text)} is not a model id", hint
+    if not text.startswith("scripted:") and starts_like_key(text):
+        return "looks like a key, not a model (not shown)", "write the id of a model"
+    return None
