@@ -1,0 +1,205 @@
+"""The session folder and its log: one event, one ASCII JSON line, one durable write.
+
+A line's `prev` is the SHA-256 of the line before it, without its newline.
+
+Rules of this file: nothing is ever rewritten; a failed write or sync kills the journal and is
+never retried; readers split on newline bytes and nothing else.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from runner.adapters.durable import sync_folder, write_whole
+from runner.adapters.log_reader import LOG, LogDamaged, LogReader
+from runner.adapters.spill import MAX_LINE_BYTES, shorten
+from runner.core import events
+from runner.core.events import Event, Persisted, Record
+from runner.core.spec import Durability
+from runner.ports import Clock, JournalError
+
+SESSIONS = "session-state"
+RESULT = "result.json"
+__all__ = [
+    "LOG",
+    "RESULT",
+    "SESSIONS",
+    "FileJournal",
+    "LogDamaged",
+    "SessionError",
+    "SessionExists",
+    "SessionLocked",
+    "read_log",
+    "session_dir",
+]
+
+SESSION_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
+BARRIERS = ("assistant.turn_start", "tool.execution_start", "session.usage_checkpoint")
+"""Events that are durable before what follows them, in durability `barrier`."""
+
+
+class SessionError(Exception):
+    """A session folder cannot be used; the message says which and why."""
+
+
+class SessionLocked(SessionError):
+    """Another run is writing this session."""
+
+
+class SessionExists(SessionError):
+    """A session of this id is already there."""
+
+
+class FileJournal:
+    """The `Journal` of a real run: holds the lock and the log of one session folder."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        clock: Clock,
+        new_id: Callable[[], str],
+        durability: Durability = "event",
+    ) -> None:
+        """Create the folder, take its lock, open its log. Raises `SessionError`."""
+        self.folder = folder
+        self.files = folder / "files"
+        self._clock = clock
+        self._new_id = new_id
+        self._durability = durability
+        self._seq = 0
+        self._head: str | None = None
+        self._last_id: str | None = None
+        self._broken: str | None = None
+        try:
+            self._lock = _lock(folder)
+            self._log = _create(folder)
+        except OSError as error:
+            raise SessionError(f"cannot write {folder}: {error.strerror}") from error
+
+    @property
+    def head(self) -> str | None:
+        """SHA-256 of the last line written."""
+        return self._head
+
+    def append(self, event: Persisted, agent_id: str | None = None) -> Record:
+        """Write one line, durably, and return it. Raises `JournalError`."""
+        if self._broken is not None:
+            raise JournalError(self._broken)
+        record = Record(
+            id=self._new_id(),
+            timestamp=self._clock.now(),
+            parent_id=self._last_id,
+            agent_id=agent_id,
+            seq=self._seq,
+            prev=self._head,
+            event=event,
+        )
+        try:
+            line = self._line(record)
+            written = os.write(self._log, line)
+            if written != len(line):
+                raise OSError(0, f"short write, {written} of {len(line)} bytes")
+            if self._must_sync(event.type):
+                os.fdatasync(self._log)
+        except (OSError, ValueError) as error:
+            self._broken = f"cannot write {self.folder / LOG}: {error}"
+            raise JournalError(self._broken) from error
+        self._seq += 1
+        self._head = hashlib.sha256(line[:-1]).hexdigest()
+        self._last_id = record.id
+        return record
+
+    def stamp(self, event: Event, agent_id: str | None = None) -> Record:
+        """The envelope of an ephemeral event; writes nothing."""
+        return Record(
+            id=self._new_id(),
+            timestamp=self._clock.now(),
+            parent_id=self._last_id,
+            agent_id=agent_id,
+            event=event,
+        )
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Put `result.json` there, whole or not at all. Raises `JournalError`."""
+        try:
+            write_whole(self.folder / RESULT, json.dumps(result, indent=2).encode() + b"\n")
+        except OSError as error:
+            raise JournalError(f"cannot write {self.folder / RESULT}: {error}") from error
+
+    def write_workspace(self, *, session_id: str, cwd: Path, name: str) -> None:
+        """Describe the session in `workspace.yaml`. Raises `SessionError`."""
+        now = self._clock.now()
+        about = {"id": session_id, "cwd": str(cwd), "name": name}
+        text = yaml.safe_dump(about | {"created_at": now, "updated_at": now}, sort_keys=False)
+        try:
+            write_whole(self.folder / "workspace.yaml", text.encode())
+        except OSError as error:
+            raise SessionError(f"cannot write {self.folder}: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Let go of log and lock."""
+        os.close(self._log)
+        os.close(self._lock)
+
+    def _line(self, record: Record) -> bytes:
+        body = events.to_json(record)
+        room = MAX_LINE_BYTES - len(json.dumps(body | {"data": None}))
+        body["data"] = shorten(body["data"], self.files, room)
+        return json.dumps(body, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
+
+    def _must_sync(self, event_type: str) -> bool:
+        if self._durability == "barrier":
+            return event_type in BARRIERS or event_type.startswith("runner.")
+        return self._durability == "event"
+
+
+def read_log(folder: Path) -> Iterator[Record]:
+    """The records of a session, streamed and checked. Unknown event types are skipped.
+
+    Raises `LogDamaged` at a line that is not what was written, `SessionError` without a log.
+    """
+    if not (folder / LOG).exists():
+        raise SessionError(f"no log at {folder / LOG}")
+    yield from LogReader(folder)
+
+
+def session_dir(home: Path, session_id: str) -> Path:
+    """The folder of a session. Raises `SessionError` when the id is not a safe name."""
+    if not SESSION_ID.fullmatch(session_id):
+        raise SessionError(
+            f"`{session_id}` is no session id: letters, digits, `.`, `_`, `-`, not starting with "
+            "a dot, at most 128"
+        )
+    return home / SESSIONS / session_id
+
+
+def _lock(folder: Path) -> int:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise SessionLocked(f"session {folder.name} is being written by another run") from None
+    return descriptor
+
+
+def _create(folder: Path) -> int:
+    (folder / "files").mkdir(mode=0o700, exist_ok=True)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        descriptor = os.open(folder / LOG, flags, 0o600)
+    except FileExistsError:
+        raise SessionExists(f"session {folder.name} is already there") from None
+    sync_folder(folder)
+    return descriptor

@@ -1,0 +1,86 @@
+"""From a task spec to the parts of an engine: model, tools, prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from runner import tools
+from runner.adapters import configs, preflight
+from runner.adapters.litellm_model import LitellmModel, start_import
+from runner.adapters.local import LocalSandbox
+from runner.adapters.scripted_model import ScriptedModel
+from runner.core.messages import ToolSpec
+from runner.core.permissions import offered
+from runner.core.spec import TaskSpec
+from runner.ports import Model, Tool
+
+TOOL_ENVIRONMENT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "SHELL", "TERM")
+"""What tools see of the environment without being given it; every `LC_*` too."""
+
+NO_KEY = "none"
+"""Sent to an `api_base` that needs no key; the client libraries insist on one."""
+
+
+def model(spec: TaskSpec, environ: Mapping[str, str]) -> Model:
+    """The model the spec names. Raises `ScriptError` when a script is wrong."""
+    if preflight.is_embedded(spec):
+        return ScriptedModel.load(Path(spec.model.removeprefix("scripted:")))
+    variable = preflight.key_variable(spec)
+    key = environ.get(variable) if variable else None
+    start_import()
+    return LitellmModel(
+        model=spec.model,
+        api_base=spec.api_base,
+        api_key=key or (NO_KEY if spec.api_base else None),
+        idle_s=spec.limits.model_idle,
+        call_s=spec.limits.model_call,
+    )
+
+
+def toolbox(spec: TaskSpec, workspace: Path, environ: Mapping[str, str]) -> Mapping[str, Tool]:
+    """Every built-in tool by name, whether the spec offers it or not."""
+    roots = tools.Roots(workspace=workspace, others=tuple(map(Path, spec.add_dirs)))
+    built = tools.builtin_tools(
+        roots=roots,
+        sandbox=LocalSandbox(),
+        env=tool_environment(spec, environ),
+        descriptions=tool_descriptions(),
+    )
+    return {tool.spec.name: tool for tool in built}
+
+
+def offered_tools(spec: TaskSpec, built: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:
+    """What the model is shown: the tools the spec leaves, and in autopilot the control tools."""
+    shown = tuple(built[name].spec for name in offered(spec, tuple(built)))
+    return shown + (tools.control_specs(tool_descriptions()) if spec.autopilot else ())
+
+
+def tool_environment(spec: TaskSpec, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment of tools: the allow-list, what the spec passes, what it sets."""
+    names = {*TOOL_ENVIRONMENT, *spec.env.pass_, *(n for n in environ if n.startswith("LC_"))}
+    passed = {name: environ[name] for name in sorted(names) if name in environ}
+    return {**passed, **spec.env.set}
+
+
+def system_prompt(spec: TaskSpec, workspace: Path, started: str) -> str:
+    """The system prompt: ours or the spec's, then what the spec appends."""
+    text = spec.system_prompt or configs.read_text("prompts/system.md")
+    if spec.system_prompt is None and spec.autopilot:
+        text += configs.read_text("prompts/autopilot.md")
+    text = text.replace("{workspace}", str(workspace)).replace("{started}", started)
+    return f"{text}\n{spec.append_system_prompt}" if spec.append_system_prompt else text
+
+
+def sentences() -> Mapping[str, str]:
+    """The fixed sentences the model may be told; they go into the log with the spec."""
+    fixed = yaml.safe_load(configs.read_text("prompts/sentences.yaml"))
+    return {**fixed, "nudge": configs.read_text("prompts/nudge.md").strip()}
+
+
+def tool_descriptions() -> Mapping[str, str]:
+    """The text of every tool, by name."""
+    texts: Mapping[str, str] = yaml.safe_load(configs.read_text("prompts/tools.yaml"))
+    return texts

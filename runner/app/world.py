@@ -1,0 +1,57 @@
+"""What a run is given from outside, and what it gives back."""
+
+from __future__ import annotations
+
+import os
+import platform
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from runner.adapters.clock import SystemClock
+from runner.ports import Clock
+
+
+def _versions() -> Mapping[str, str]:
+    names = ("litellm", "tenacity", "pyyaml")
+    return {"python": platform.python_version(), **{name: version(name) for name in names}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What a run takes from its surroundings; tests replace it whole."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    new_id: Callable[[], str] = lambda: str(uuid.uuid4())
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    versions: Mapping[str, str] = field(default_factory=_versions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Where a run keeps its session, and where copies of its papers go."""
+
+    home: Path
+    session_id: str | None = None
+    artifacts: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A run that is over: the object of `result.json`, the exit code, the session's folder."""
+
+    result: dict[str, Any]
+    exit_code: int
+    folder: Path | None = None
+
+
+def default_home(environ: Mapping[str, str] | None = None) -> Path:
+    """`$AUTOPILOT_HOME`, else the platform's folder for the state of a user's programs."""
+    env = os.environ if environ is None else environ
+    if env.get("AUTOPILOT_HOME"):
+        return Path(env["AUTOPILOT_HOME"])
+    base = env.get("XDG_STATE_HOME") or Path(env.get("HOME") or "/") / ".local" / "state"
+    return Path(base) / "autopilot"

@@ -1,0 +1,100 @@
+"""A plan for people and for machines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runner.app import Plan
+from runner.core import wire
+from runner.core.spec import TaskSpec
+from runner.core.words import count, span, usd
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """The plan as lines: what, under which limits, with which tools, said how."""
+    spec = plan.spec
+    rows = {
+        "model": spec.model,
+        "price": _price(plan),
+        "workspace": f"{spec.workspace.path}, isolation {spec.workspace.isolation}",
+        "mode": spec.permission_mode,
+        "caps": ", ".join(_caps(spec)) or "none",
+        "first call": _first_call(plan),
+        "worst case": _worst_case(spec),
+    }
+    limits = wire.encode(spec.limits).items()
+    name_width = max(len(tool.name) for tool in plan.tools) if plan.tools else 0
+    return [
+        spec.name,
+        *(f"  {name:<11} {text}" for name, text in rows.items()),
+        "",
+        "limits",
+        *(f"  {name:<22} {_limit(name, value)}" for name, value in limits),
+        "",
+        "tools",
+        *(
+            f"  {t.name:<{name_width}}  {t.verdict if t.offered else 'not offered'}"
+            for t in plan.tools
+        ),
+        "",
+        "checks",
+        *(
+            f"  {'ok' if check.ok else 'NOT OK':<6}  {check.name}: {check.detail}"
+            for check in plan.checks
+        ),
+        "",
+        "system prompt",
+        *_quote(plan.system),
+        "",
+        "prompt",
+        *_quote(spec.prompt),
+    ]
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """The plan as one JSON object."""
+    ready = all(check.ok for check in plan.checks)
+    return {"type": "plan", "ready": ready, **wire.encode(plan)}
+
+
+def _price(plan: Plan) -> str:
+    price = plan.price
+    if price is None:
+        return "unknown"
+    source = "from the spec" if price.basis == "spec" else "from litellm's table"
+    cost = f"${price.input_per_mtok:f} in, ${price.output_per_mtok:f} out per million tokens"
+    return f"{cost}, {source}"
+
+
+def _caps(spec: TaskSpec) -> list[str]:
+    caps = []
+    if spec.max_turns is not None:
+        caps.append(count(spec.max_turns, "tool-use turn"))
+    if spec.max_budget_usd is not None:
+        caps.append(usd(spec.max_budget_usd))
+    if spec.timeout is not None:
+        caps.append(span(spec.timeout))
+    if spec.autopilot:
+        caps.append(count(spec.max_autopilot_continues, "nudge"))
+    return caps
+
+
+def _first_call(plan: Plan) -> str:
+    tokens = f"at most {plan.first_call_tokens} tokens in, {plan.spec.max_output_tokens} out"
+    return tokens if plan.first_call_usd is None else f"{tokens}: {usd(plan.first_call_usd)}"
+
+
+def _worst_case(spec: TaskSpec) -> str:
+    if spec.max_budget_usd is None:
+        return "no cap: set `max_budget_usd`"
+    return f"{usd(spec.max_budget_usd)}: a call that might cost more than is left is not made"
+
+
+def _limit(name: str, value: object) -> str:
+    if isinstance(value, float):
+        return span(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _quote(text: str) -> list[str]:
+    return [f"  | {line}".rstrip() for line in text.strip().splitlines()]

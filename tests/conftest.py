@@ -1,0 +1,71 @@
+"""What holds for every test: no provider key is there, and nothing leaves the machine."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import freezegun
+import hypothesis
+import pytest
+from freezegun.api import FrozenDateTimeFactory, StepTickTimeFactory, TickingDateTimeFactory
+
+# The same examples every time, however busy the machine; `--hypothesis-profile=explore` looks
+# for new ones.
+hypothesis.settings.register_profile(
+    "steady", derandomize=True, deadline=None, database=None, max_examples=60
+)
+hypothesis.settings.register_profile("explore", deadline=None, max_examples=2000)
+hypothesis.settings.load_profile("steady")
+
+PROVIDER_KEY = re.compile(r"(_API_KEY|_ACCESS_KEY(_ID)?|_AUTH_TOKEN|_SESSION_TOKEN)$")
+
+FrozenTime = FrozenDateTimeFactory | StepTickTimeFactory | TickingDateTimeFactory
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Golden logs are rewritten only when asked."""
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden logs")
+
+
+@pytest.fixture(autouse=True)
+def _no_provider_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if PROVIDER_KEY.search(name):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection to anything but this machine is an error, in this process."""
+
+    def guarded(real: Any) -> Any:
+        def connect(self: socket.socket, address: Any) -> Any:
+            if self.family in (socket.AF_INET, socket.AF_INET6) and not _is_here(address[0]):
+                raise AssertionError(f"a test tried to connect to {address[0]}")
+            return real(self, address)
+
+        return connect
+
+    for name in ("connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, name, guarded(getattr(socket.socket, name)))
+
+
+def _is_here(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:  # a name: looking it up would already leave the machine
+        return False
+
+
+@pytest.fixture
+def frozen_time() -> Iterator[FrozenTime]:
+    """Time as the standard library tells it, stopped; event loops keep their own."""
+    with freezegun.freeze_time("2026-01-02 03:04:05", real_asyncio=True) as frozen:
+        yield frozen
