@@ -75,6 +75,10 @@ class Model(Protocol):
         Works offline, never raises."""
         ...
 
+    async def aclose(self) -> None:
+        """Let go of connections, in bounded time. Never raises; called once, last."""
+        ...
+
 
 class Retry(Protocol):
     """Repeats an attempt that failed with a retryable `ModelError`."""
@@ -160,7 +164,11 @@ class ExecResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecRequest:
-    """One process to run: its own session, empty stdin, exactly this environment."""
+    """One process to run: its own session, empty stdin, exactly this environment.
+
+    With `report_cwd` the process gets the number of a private descriptor as one more argument;
+    the last NUL-ended path it writes there becomes `ExecResult.cwd`.
+    """
 
     argv: tuple[str, ...]
     cwd: Path
@@ -168,6 +176,7 @@ class ExecRequest:
     max_output_bytes: int
     spill_file: Path | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    report_cwd: bool = False
 
 
 class Sandbox(Protocol):

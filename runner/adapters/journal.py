@@ -200,6 +200,8 @@ def _create(folder: Path) -> int:
     try:
         descriptor = os.open(folder / LOG, flags, 0o600)
     except FileExistsError:
-        raise SessionExists(f"session {folder.name} is already there") from None
+        raise SessionExists(
+            f"session {folder.name} is already there, in {folder}; give the new one another id"
+        ) from None
     sync_folder(folder)
     return descriptor

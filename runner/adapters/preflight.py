@@ -81,7 +81,7 @@ def _ripgrep(environ: Mapping[str, str]) -> Check:
 
 def _model(spec: TaskSpec) -> Check:
     vouched_for = is_embedded(spec) or spec.api_base or spec.pricing
-    if vouched_for or model_limits(spec.model) is not None:
+    if vouched_for or model_limits(spec.model) or find_price(spec.model, None):
         return _good("model", spec.model)
     near = ", ".join(nearest_models(spec.model))
     hint = f", nearest: {near}" if near else ""

@@ -9,7 +9,7 @@ import asyncio
 
 from runner.app.plan import Plan, ToolPlan, check, plan
 from runner.app.run import Run
-from runner.app.world import Finished, RunOptions, World, default_home
+from runner.app.world import Finished, RunOptions, World
 from runner.core.spec import TaskSpec
 from runner.ports import Sink
 
@@ -20,7 +20,6 @@ __all__ = [
     "ToolPlan",
     "World",
     "check",
-    "default_home",
     "plan",
     "run",
 ]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import shutil
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,7 @@ class Run:
         self._world = world
         self._interruption = Interruption()
         self._session_id = options.session_id or world.new_id()
+        self._model: Model | None = None
         self._baseline: snapshot.Snapshot | None = None
         self._workspace = Path(spec.workspace.path)
 
@@ -69,14 +70,16 @@ class Run:
         recorder = Recorder(journal=journal, sinks=self._sinks)
         try:
             ending = await self._drive(recorder, journal)
+            self._interruption.closing = True
             finished = await self._finish(recorder, journal, ending)
         except JournalError as error:
             ending = _ending("log_write", str(error))
             finished = self._without_log(recorder.state, ending, journal.folder)
         finally:
+            if self._model is not None:
+                await self._model.aclose()
             journal.close()
-        self._close_sinks(finished)
-        return finished
+        return self._let_go(finished)
 
     def _open_journal(self) -> FileJournal:
         folder = session_dir(self._options.home, self._session_id)
@@ -122,7 +125,7 @@ class Run:
         spec = self._spec
         sentences = wiring.sentences()
         self._record_start(recorder, sentences)
-        model, checks = self._checked_model()
+        checks = self._check()
         failed = [check for check in checks if not check.ok]
         if not failed:
             async with asyncio.timeout_at(deadline):
@@ -140,7 +143,7 @@ class Run:
                 versions=self._world.versions,
             )
         )
-        if failed or model is None:
+        if failed or self._model is None:
             message = "; ".join(f"{check.name}: {check.detail}" for check in failed)
             recorder.record(SessionError(error_type="preflight", message=message))
             return None
@@ -150,7 +153,7 @@ class Run:
         )
         return Engine(
             recorder=recorder,
-            model=model,
+            model=self._model,
             retry=retry_policy(spec.retry),
             tools=toolbox,
             offered=shown,
@@ -174,12 +177,13 @@ class Run:
             RunnerSpec(spec=wire.encode(spec), spec_hash=spec_hash(spec), sentences=sentences)
         )
 
-    def _checked_model(self) -> tuple[Model | None, tuple[Check, ...]]:
+    def _check(self) -> tuple[Check, ...]:
         checks = preflight.run_checks(self._spec, self._world.environ)
         try:
-            return wiring.model(self._spec, self._world.environ), checks
+            self._model = wiring.model(self._spec, self._world.environ)
         except ScriptError as error:
-            return None, (*checks, Check(name="script", ok=False, detail=str(error)))
+            return (*checks, Check(name="script", ok=False, detail=str(error)))
+        return checks
 
     async def _prepare_workspace(self, recorder: Recorder, journal: FileJournal) -> None:
         spec, home = self._spec.workspace, self._options.home
@@ -236,19 +240,19 @@ class Run:
         """No session can be had, so there is no log: the result still says why."""
         locked = isinstance(error, SessionLocked)
         ending = _ending("locked" if locked else "preflight", str(error))
-        finished = self._without_log(State(), ending, None)
-        self._close_sinks(finished)
-        return finished
+        return self._let_go(self._without_log(State(), ending, None))
 
     def _without_log(self, state: State, ending: Ending, folder: Path | None) -> Finished:
         result = build_result(state, ending, session_id=self._session_id, uuid=self._world.new_id())
         return Finished(result=result_json(result), exit_code=exit_code(ending), folder=folder)
 
-    def _close_sinks(self, finished: Finished) -> None:
+    def _let_go(self, finished: Finished) -> Finished:
         for sink in self._sinks:
             sink.close(finished.result)
-        if self._options.artifacts is not None and finished.folder is not None:
-            _copy_papers(finished.folder, self._options.artifacts)
+        target = self._options.artifacts
+        if target is None or finished.folder is None:
+            return finished
+        return replace(finished, problem=_copy_papers(finished.folder, target))
 
     def _search_path(self) -> str:
         return self._world.environ.get("PATH", os.defpath)
@@ -270,10 +274,13 @@ def _file_change(file: snapshot.FileChange) -> dict[str, Any]:
     return {"path": file.path, "status": file.status, **counts, "binary": file.binary}
 
 
-def _copy_papers(folder: Path, target: Path) -> None:
-    """Copy what a pipeline wants to keep; a target that cannot be written changes no ending."""
-    with contextlib.suppress(OSError):
+def _copy_papers(folder: Path, target: Path) -> str | None:
+    """Copy what a pipeline wants to keep; the problem, if there is one."""
+    try:
         target.mkdir(parents=True, exist_ok=True)
         for name in PAPERS:
             if (folder / name).exists():
                 shutil.copyfile(folder / name, target / name)
+    except OSError as error:
+        return f"the artifacts were not copied to {target}: {error.strerror}"
+    return None

@@ -29,7 +29,7 @@ def listen(interruption: Interruption) -> None:
         if interruption.cause is not None:
             os._exit(130 if number == signal.SIGINT else 143)
         interruption.cause = CAUSES[number]
-        if task is not None:
+        if task is not None and not interruption.closing:
             task.cancel()
 
     for number in CAUSES:

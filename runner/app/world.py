@@ -41,17 +41,12 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A run that is over: the object of `result.json`, the exit code, the session's folder."""
+    """A run that is over: the object of `result.json`, the exit code, the session's folder.
+
+    `problem` is what went wrong after the ending, when it can change no ending any more.
+    """
 
     result: dict[str, Any]
     exit_code: int
     folder: Path | None = None
-
-
-def default_home(environ: Mapping[str, str] | None = None) -> Path:
-    """`$AUTOPILOT_HOME`, else the platform's folder for the state of a user's programs."""
-    env = os.environ if environ is None else environ
-    if env.get("AUTOPILOT_HOME"):
-        return Path(env["AUTOPILOT_HOME"])
-    base = env.get("XDG_STATE_HOME") or Path(env.get("HOME") or "/") / ".local" / "state"
-    return Path(base) / "autopilot"
+    problem: str | None = None

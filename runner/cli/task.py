@@ -118,7 +118,7 @@ def _run(task: TaskSpec, options: dict[str, Any]) -> int:
 
 def _run_on(task: TaskSpec, options: dict[str, Any], answer: Outlet, talk: Outlet) -> int:
     from runner import app
-    from runner.adapters.log import open_log
+    from runner.adapters.log import Line, Span, open_log
     from runner.adapters.progress import Progress
     from runner.adapters.streams import format_sink
 
@@ -135,7 +135,11 @@ def _run_on(task: TaskSpec, options: dict[str, Any], answer: Outlet, talk: Outle
     log_format, colour = _look(options["log_format"])
     with open_log(talk, log_format=log_format, colour=colour, ci=_ci()) as say:
         progress = Progress(say, home=home, quiet=options["quiet"])
-        return app.run(task, where, (stdout, progress)).exit_code
+        finished = app.run(task, where, (stdout, progress))
+        if finished.problem is not None:
+            words: tuple[Span, ...] = (("warn", "warning"), ("plain", f"  {finished.problem}"))
+            say(Line(event="artifacts", spans=words, level="warning"))
+        return finished.exit_code
 
 
 def _look(wanted: LogFormat | None) -> tuple[LogFormat, bool]:

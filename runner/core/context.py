@@ -7,6 +7,7 @@ prompt) comes first and never changes within a run, so that provider caches hold
 from __future__ import annotations
 
 import json
+from typing import assert_never
 
 from runner.core import wire
 from runner.core.messages import Assistant, Message, ModelRequest, ToolResult, ToolSpec, User
@@ -60,6 +61,8 @@ def message_bound(message: Message) -> int:
             called = sum(_size(c.name + c.id + json.dumps(wire.encode(c.arguments))) for c in calls)
             thought = sum(_size(block.text + (block.signature or "")) for block in reasoning)
             return _size(text) + called + thought
+        case _:
+            assert_never(message)
 
 
 def _size(text: str) -> int:

@@ -34,7 +34,7 @@ class SessionStart:
     copilot_version: str
     start_time: str
     selected_model: str
-    context: Mapping[str, Any] = field(default_factory=dict)
+    context: Mapping[str, Any] | None = None
     producer: str = "autopilot-runner"
     version: int = 1
 
@@ -180,7 +180,7 @@ class AssistantMessage:
     turn_id: str
     finish_reason: FinishReason
     tool_requests: tuple[ToolRequest, ...] = ()
-    reasoning_blocks: tuple[Reasoning, ...] = ()
+    reasoning: tuple[Reasoning, ...] = ()
     output_tokens: int | None = None
 
 

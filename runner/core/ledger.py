@@ -117,10 +117,11 @@ def reserve(
         return Reservation(cost_usd=ZERO, max_output_tokens=max_output_tokens)
     worst = worst_case_usd(price, input_tokens, max_output_tokens)
     if left_usd is not None and worst > left_usd:
-        spare = left_usd - worst_case_usd(price, input_tokens, 0)
+        whole = left_usd.quantize(NANO_USD, rounding=ROUND_FLOOR)  # charges are rounded up to it
+        spare = whole - worst_case_usd(price, input_tokens, 0)
         if price.output_per_mtok == 0 or spare <= 0:
             return None
-        affordable = int((spare * PER_MTOK / price.output_per_mtok).to_integral_value(ROUND_FLOOR))
+        affordable = int(spare * PER_MTOK // price.output_per_mtok)
         if affordable < min_output_tokens:
             return None
         max_output_tokens = min(max_output_tokens, affordable)

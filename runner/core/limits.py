@@ -8,10 +8,14 @@ from runner.core.ledger import ZERO
 from runner.core.state import State
 
 
-def budget_left_usd(state: State) -> Decimal | None:
-    """What new calls may still reserve; None without a cap, never negative."""
+def budget_left_usd(state: State, agent_id: str) -> Decimal | None:
+    """What the next call of this agent may reserve; None without a cap, never negative.
+
+    An agent makes one call at a time: what it holds for a failed attempt is free again.
+    """
     cap = state.need.max_budget_usd
-    return None if cap is None else max(cap - state.ledger.committed_usd, ZERO)
+    committed = state.ledger.release(agent_id).committed_usd
+    return None if cap is None else max(cap - committed, ZERO)
 
 
 def budget_reached(state: State) -> bool:

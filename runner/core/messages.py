@@ -111,7 +111,10 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
-    """What came back. `usage` is None when the provider reported none (never invented)."""
+    """What came back. `usage` is None when the provider reported none (never invented).
+
+    Call ids are not empty and unique within the reply; the adapter sees to it.
+    """
 
     text: str
     calls: tuple[ToolCall, ...] = ()

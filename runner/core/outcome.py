@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from runner.core import wire
 from runner.core.ledger import Ledger, ModelTotals
@@ -237,6 +237,10 @@ _ROW_OF = {
     for error_type in (row.error_types or (None,))
 }
 
+_FAILURES = tuple(
+    error_type for row in EXIT_ROWS if row.subtype == _EXEC for error_type in row.error_types
+)
+
 TERMINAL_REASONS: dict[str, str] = {
     "success": "completed",
     "error_max_turns": "max_turns",
@@ -270,8 +274,8 @@ def exit_code(ending: Ending) -> int:
 
 
 def error_type_of(name: str) -> ErrorType:
-    """A recorded error type, or `internal` when it is none of ours."""
-    return name if name in get_args(ErrorType) else "internal"  # type: ignore[return-value]
+    """The error type of a recorded failure, or `internal` when no failure has this one."""
+    return next((known for known in _FAILURES if known == name), "internal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -354,7 +358,7 @@ def build_result(
         error_type=ending.error_type,
         exit_code=exit_code(ending),
         num_tool_turns=main.tool_turns,
-        num_llm_calls=sum(totals.calls for totals in state.ledger.models.values()),
+        num_llm_calls=sum(thread.replies for thread in state.threads.values()),
         num_nudges=main.nudges,
         task_completed=bool(state.completion and state.completion.success),
         cost_basis=_basis(state.ledger),

@@ -24,7 +24,7 @@ from runner.core.events import (
 )
 from runner.core.limits import budget_reached, continues_left, turns_left
 from runner.core.messages import CONTROL_TOOLS, ToolCall
-from runner.core.outcome import Ending, error_type_of
+from runner.core.outcome import Ending, ErrorType, error_type_of
 from runner.core.state import State
 
 MAX_SAME_TEXT = 3
@@ -133,7 +133,7 @@ def _spent_out(state: State) -> bool:
     return (
         state.tripped is None
         and not _accepted(state)
-        and state.main.replies > 0
+        and state.ledger.spent_usd > 0
         and budget_reached(state)
     )
 
@@ -179,8 +179,7 @@ def _control(state: State) -> Step:
     call = state.main.pending[0]
     problem = _control_problem(state, call)
     if problem:
-        error = ToolError(message=problem, code="invalid_arguments")
-        return Say(events=_answer(state, call, error))
+        return Say(events=_answer(state, call, problem))
     if call.name == "task_complete":
         summary = str(call.arguments["summary"])
         fact = SessionTaskComplete(summary=summary)
@@ -191,18 +190,19 @@ def _control(state: State) -> Step:
     return Say(events=(*_answer(state, call, accepted), fact))
 
 
-def _control_problem(state: State, call: ToolCall) -> str | None:
-    if call.problem:
-        return call.problem
+def _control_problem(state: State, call: ToolCall) -> ToolError | None:
     if not state.need.autopilot:
-        return f"unknown tool `{call.name}`"
-    if state.completion is not None:
-        return "the task was already ended by an earlier call of this reply"
+        return ToolError(message=f"there is no tool `{call.name}`", code="unknown_tool")
     wanted = "summary" if call.name == "task_complete" else "reason"
     given = call.arguments.get(wanted)
-    if not isinstance(given, str) or not given.strip():
-        return f"`{call.name}` needs `{wanted}`: a text that is not empty"
-    return None
+    message = None
+    if call.problem:
+        message = call.problem
+    elif state.completion is not None:
+        message = "the task was already ended by an earlier call of this reply"
+    elif not isinstance(given, str) or not given.strip():
+        message = f"`{call.name}` needs `{wanted}`: a text that is not empty"
+    return None if message is None else ToolError(message=message, code="invalid_arguments")
 
 
 def _answer(
@@ -239,10 +239,8 @@ def _finish_blocked(state: State) -> Step:
     return Finish(ending=Ending(subtype="error_task_blocked", message=f"Blocked: {reason}"))
 
 
-def _incomplete(error_type: str, message: str) -> Callable[[State], Step]:
-    ending = Ending(
-        subtype="error_task_incomplete", error_type=error_type_of(error_type), message=message
-    )
+def _incomplete(error_type: ErrorType, message: str) -> Callable[[State], Step]:
+    ending = Ending(subtype="error_task_incomplete", error_type=error_type, message=message)
     return lambda state: Finish(ending=ending)
 
 
@@ -288,7 +286,7 @@ _MALFORMED = Ending(
 RULES: tuple[Rule, ...] = (
     Rule(
         name="budget_reached",
-        when="a reply brought spending to the cap",
+        when="a call brought spending to the cap",
         applies=_spent_out,
         then="record the trip",
         step=_trip_budget,

@@ -17,9 +17,9 @@ from runner.core.events import (
     AssistantReasoning,
     AssistantTurnEnd,
     AssistantTurnStart,
-    Persisted,
     PermissionCompleted,
     PermissionRequested,
+    Persisted,
     PriceListing,
     Record,
     RunnerPreflight,
@@ -162,7 +162,9 @@ def apply(state: State, record: Record) -> State:
     return replace(after, first_timestamp=first, last_timestamp=record.timestamp)
 
 
-def _apply_event(state: State, agent_id: str, event: Persisted) -> State:
+def _apply_event(  # noqa: C901  # one arm an event, exhaustive
+    state: State, agent_id: str, event: Persisted
+) -> State:
     thread = state.threads.get(agent_id, Thread())
     match event:
         case SessionStart():
@@ -237,9 +239,7 @@ def _start_turn(thread: Thread, event: AssistantTurnStart) -> Thread:
     )
 
 
-def _charge(
-    state: State, agent_id: str, thread: Thread, event: SessionUsageCheckpoint
-) -> State:
+def _charge(state: State, agent_id: str, thread: Thread, event: SessionUsageCheckpoint) -> State:
     usage = Usage(
         input_tokens=event.input_tokens,
         output_tokens=event.output_tokens,
@@ -247,8 +247,7 @@ def _charge(
         cache_write_tokens=event.cache_write_tokens,
         reasoning_tokens=event.reasoning_tokens,
     )
-    if event.basis != "reserved":
-        # The provider has just weighed every message that was sent.
+    if usage.prompt_tokens:  # a call without usage weighed nothing
         thread = replace(
             thread,
             measured_tokens=usage.prompt_tokens,
@@ -269,8 +268,7 @@ def _hear_reply(thread: Thread, event: AssistantMessage) -> Thread:
             for r in event.tool_requests
         ),
         reasoning=tuple(
-            ReasoningBlock(text=block.text, signature=block.signature)
-            for block in event.reasoning_blocks
+            ReasoningBlock(text=block.text, signature=block.signature) for block in event.reasoning
         ),
     )
     text_only = not reply.calls

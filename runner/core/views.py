@@ -17,7 +17,6 @@ from runner.core.events import (
     AssistantReasoningDelta,
     ModelCallFailure,
     PermissionCompleted,
-    PermissionRequested,
     Record,
     RunnerPreflight,
     RunnerSpec,
@@ -35,18 +34,33 @@ Message = dict[str, Any]
 
 @dataclass(slots=True, kw_only=True)
 class ClaudeView:
-    """Claude messages from records, in order. Remembers only what a later message repeats."""
+    """Claude messages from records, in order. Remembers only what a later message repeats.
+
+    `early` holds what came before `init`; it is None from there on.
+    """
 
     partial: bool = False
     session: SessionStart | None = None
     permission_mode: str = "default"
     usage: Mapping[str, int] = field(default_factory=dict)
-    asked: Mapping[str, Any] = field(default_factory=dict)
+    called: Mapping[str, str] = field(default_factory=dict)
     retries: int = 0
     streaming: str | None = None
+    blocks: int = 0
+    early: list[Message] | None = field(default_factory=list)
 
     def feed(self, record: Record) -> list[Message]:
-        """The messages this record stands for; most stand for none."""
+        """The messages this record stands for; most stand for none. Nothing precedes `init`."""
+        messages = self._read(record)
+        if self.early is None:
+            return messages
+        if not isinstance(record.event, RunnerPreflight):
+            self.early += messages
+            return []
+        held, self.early = self.early, None
+        return messages + held
+
+    def _read(self, record: Record) -> list[Message]:  # noqa: C901  # one arm an event, no logic
         match record.event:
             case SessionStart() as event:
                 self.session = event
@@ -61,15 +75,11 @@ class ClaudeView:
             case AssistantMessageDelta(delta_content=text):
                 return self._delta(record, "text", {"type": "text_delta", "text": text})
             case AssistantReasoningDelta(delta_content=text):
-                return self._delta(
-                    record, "thinking", {"type": "thinking_delta", "thinking": text}
-                )
+                return self._delta(record, "thinking", {"type": "thinking_delta", "thinking": text})
             case AssistantMessage() as event:
                 return [*self._close_stream(record, event), self._assistant(record, event)]
             case ToolExecutionComplete() as event:
                 return [self._tool_result(record, event)]
-            case PermissionRequested(permission_request=asked):
-                self.asked = asked
             case PermissionCompleted() as event:
                 return self._denied(record, event)
             case ModelCallFailure() as event:
@@ -125,9 +135,10 @@ class ClaudeView:
         ]
 
     def _assistant(self, record: Record, event: AssistantMessage) -> Message:
+        self.called = {r.tool_call_id: r.name for r in event.tool_requests}
         content: list[Message] = [
             {"type": "thinking", "thinking": block.text, "signature": block.signature or ""}
-            for block in event.reasoning_blocks
+            for block in event.reasoning
         ]
         if event.content:
             content.append({"type": "text", "text": event.content})
@@ -174,7 +185,7 @@ class ClaudeView:
         denied = self._system(
             record,
             "permission_denied",
-            tool_name=str(self.asked.get("toolName", "")),
+            tool_name=self.called.get(event.tool_call_id, ""),
             tool_use_id=event.tool_call_id,
             decision_reason_type="rule",
             decision_reason=event.reason,
@@ -184,6 +195,7 @@ class ClaudeView:
 
     def _api_retry(self, record: Record, event: ModelCallFailure) -> Message:
         self.retries += 1
+        self.streaming = None  # what streams next is another message
         return self._system(
             record,
             "api_retry",
@@ -203,37 +215,34 @@ class ClaudeView:
             return []
         events: list[Message] = []
         if self.streaming is None:
+            self.blocks = 0
             events.append({"type": "message_start", "message": {"role": "assistant"}})
+        elif self.streaming != kind:
+            events.append({"type": "content_block_stop", "index": self.blocks})
+            self.blocks += 1
         if self.streaming != kind:
-            if self.streaming is not None:
-                events.append({"type": "content_block_stop", "index": _INDEX[self.streaming]})
-            block = {"type": kind, "text" if kind == "text" else "thinking": ""}
-            events.append(
-                {"type": "content_block_start", "index": _INDEX[kind], "content_block": block}
-            )
-        events.append({"type": "content_block_delta", "index": _INDEX[kind], "delta": delta})
+            start = {"type": "content_block_start", "index": self.blocks}
+            events.append(start | {"content_block": {"type": kind, kind: ""}})
+        events.append({"type": "content_block_delta", "index": self.blocks, "delta": delta})
         self.streaming = kind
-        return [self._stream_event(record, event) for event in events]
+        return [self._stream_event(record, event, str(n)) for n, event in enumerate(events)]
 
     def _close_stream(self, record: Record, event: AssistantMessage) -> list[Message]:
-        kind, self.streaming = self.streaming, None
-        if kind is None:
+        if self.streaming is None:
             return []
+        self.streaming = None
         stop = STOP_REASONS[event.finish_reason]
         ending: list[Message] = [
-            {"type": "content_block_stop", "index": _INDEX[kind]},
+            {"type": "content_block_stop", "index": self.blocks},
             {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": self.usage},
             {"type": "message_stop"},
         ]
-        return [self._stream_event(record, raw, suffix=str(n)) for n, raw in enumerate(ending)]
+        return [self._stream_event(record, event, str(n)) for n, event in enumerate(ending)]
 
-    def _stream_event(self, record: Record, event: Message, suffix: str = "") -> Message:
+    def _stream_event(self, record: Record, event: Message, suffix: str) -> Message:
         ids = self._ids(record)
-        ids["uuid"] += f"-{suffix}" if suffix else ""
+        ids["uuid"] += f"-{suffix}"  # one record stands for several messages
         return {"type": "stream_event", "event": event, "parent_tool_use_id": None, **ids}
-
-
-_INDEX = {"thinking": 0, "text": 1}
 
 
 def _usage(event: SessionUsageCheckpoint) -> Mapping[str, int]:

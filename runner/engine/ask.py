@@ -28,6 +28,7 @@ from runner.core.events import (
 from runner.core.ledger import ZERO, Reservation, cost_usd, reserve
 from runner.core.limits import budget_left_usd
 from runner.core.messages import ModelReply, ModelRequest, Usage
+from runner.core.state import MAIN
 from runner.engine.engine import Engine
 from runner.ports import Delta, ModelError
 
@@ -106,7 +107,7 @@ class _Turn:
     def reserve(self) -> Reservation:
         """The worst case of the next attempt. Raises `_BudgetRefused` when it does not fit."""
         state = self.engine.recorder.state
-        left = budget_left_usd(state)
+        left = budget_left_usd(state, MAIN)
         reservation = reserve(
             left_usd=left,
             price=state.price(self.request.model),
@@ -177,7 +178,7 @@ class _Turn:
                     )
                     for call in reply.calls
                 ),
-                reasoning_blocks=tuple(
+                reasoning=tuple(
                     Reasoning(text=block.text, signature=block.signature)
                     for block in reply.reasoning
                 ),

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -147,16 +147,14 @@ def _denial(engine: Engine, call: ToolCall, reason: str) -> _Refusal:
 async def _run_one(engine: Engine, call: ToolCall, tool: Tool) -> None:
     context = _context(engine, call)
     started = engine.clock.monotonic()
+    backstop = asyncio.timeout(context.timeout_s + BACKSTOP_S)
     try:
-        async with asyncio.timeout(context.timeout_s + BACKSTOP_S):
-            output = await tool.run(call.arguments, context)
+        async with backstop:
+            output = _bounded(engine, await tool.run(call.arguments, context))
     except asyncio.CancelledError:
         text = engine.recorder.state.sentences.get("cancelled", "cancelled")
         _fail(engine, call, "cancelled", text, started)
         raise
-    except TimeoutError:
-        text = f"{call.name} took longer than {context.timeout_s:g} s and was stopped"
-        _fail(engine, call, "timeout", text, started)
     except ToolDenied as denied:
         verdict = Verdict(kind="denied-by-rules", reason=str(denied), rule="workspace roots")
         _record_decision(engine, call, tool.permission(call.arguments), verdict)
@@ -167,8 +165,12 @@ async def _run_one(engine: Engine, call: ToolCall, tool: Tool) -> None:
     except JournalError:
         raise
     except Exception as bug:  # a tool's bug is the model's problem to work around, not the end
-        text = f"{call.name} failed inside the runner: {type(bug).__name__}: {bug}"
-        _fail(engine, call, "failed", fit(text, context.max_output_bytes), started)
+        if backstop.expired():
+            text = f"{call.name} took longer than {context.timeout_s:g} s and was stopped"
+            _fail(engine, call, "timeout", text, started)
+        else:
+            text = f"{call.name} failed inside the runner: {type(bug).__name__}: {bug}"
+            _fail(engine, call, "failed", fit(text, context.max_output_bytes), started)
     else:
         _complete(engine, call, output, started)
 
@@ -191,13 +193,18 @@ def _context(engine: Engine, call: ToolCall) -> ToolContext:
     )
 
 
-def _complete(engine: Engine, call: ToolCall, output: ToolOutput, started: float) -> None:
+def _bounded(engine: Engine, output: ToolOutput) -> ToolOutput:
+    """The output cut to the limit, with the whole of it under its lasting name."""
+    content, kept = output.content, output.output_file
+    if kept is not None:
+        lasting = _keep(Path(kept), engine.files_dir)
+        content = content.replace(kept, str(engine.files_dir / Path(lasting).name))
+        kept = lasting
     limit = engine.recorder.state.need.limits.max_tool_output_bytes
-    content, kept = output.content, None
-    if output.output_file is not None:
-        kept = _keep(Path(output.output_file), engine.files_dir)
-        content = content.replace(output.output_file, str(engine.files_dir / Path(kept).name))
-    content = fit(content, limit)
+    return replace(output, content=fit(content, limit), output_file=kept)
+
+
+def _complete(engine: Engine, call: ToolCall, output: ToolOutput, started: float) -> None:
     engine.recorder.record(
         ToolExecutionComplete(
             tool_call_id=call.id,
@@ -206,9 +213,9 @@ def _complete(engine: Engine, call: ToolCall, output: ToolOutput, started: float
             turn_id=_turn_id(engine),
             result=None
             if output.is_error
-            else ToolContent(content=content, detailed_content=output.details),
-            error=ToolError(message=content, code="failed") if output.is_error else None,
-            output_file=kept,
+            else ToolContent(content=output.content, detailed_content=output.details),
+            error=ToolError(message=output.content, code="failed") if output.is_error else None,
+            output_file=output.output_file,
             duration_ms=_since_ms(engine, started),
         )
     )

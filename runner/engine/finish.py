@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from runner.core import wire
 from runner.core.events import RunnerResult, SessionIdle, SessionShutdown
 from runner.core.outcome import Ending, build_result, exit_code, result_json
 from runner.core.state import State
@@ -81,7 +82,7 @@ def _model_metrics(state: State) -> Mapping[str, Any]:
                 "cacheReadTokens": totals.usage.cache_read_tokens,
                 "cacheWriteTokens": totals.usage.cache_write_tokens,
             },
-            "costUsd": totals.cost_usd,
+            "costUsd": wire.encode(totals.cost_usd),  # as it reads back
         }
         for name, totals in state.ledger.models.items()
     }

@@ -27,9 +27,13 @@ ABORT_REASONS: Mapping[AbortCause, AbortReason] = {
 
 @dataclass(slots=True, kw_only=True)
 class Interruption:
-    """Why the main task was cancelled; set by whoever cancels it, before it does."""
+    """Why the main task was cancelled; set by whoever cancels it, before it does.
+
+    Once `closing`, the ending is known and the last papers are written: a first signal waits.
+    """
 
     cause: AbortCause | None = None
+    closing: bool = False
 
 
 async def run(engine: Engine, *, deadline_s: float | None, interruption: Interruption) -> Ending:
@@ -52,6 +56,8 @@ async def run(engine: Engine, *, deadline_s: float | None, interruption: Interru
         if interruption.cause is None:
             raise
         cause = interruption.cause
+        if (task := asyncio.current_task()) is not None:
+            task.uncancel()  # it is dealt with here; what follows is an ordinary end
     finally:
         heartbeat.stop()
     abort(engine.recorder, cause)

@@ -1,0 +1,215 @@
+"""The models behind litellm: imports it beside the rest of the start-up, asks, streams, closes.
+
+Rules of this file:
+* litellm takes seconds to import. One daemon thread does it, so that a run that is cancelled
+  meanwhile can exit at once; threads of an executor are joined at exit.
+* One `ask` is one HTTP request: every retry that litellm or an SDK would make is off.
+* Limits are kept here: litellm's own time-out counts from byte to byte and cuts no slow drip.
+* litellm logs through the standard library only; it prints nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import threading
+import warnings
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import Any, TypeVar
+
+from runner.adapters.litellm_errors import classify
+from runner.adapters.litellm_reply import ReplyParts, reported_usage
+from runner.adapters.litellm_wire import speaks_anthropic, wire_messages, wire_tools
+from runner.core.messages import Assistant, ModelReply, ModelRequest
+from runner.ports import Delta, ModelError
+
+T = TypeVar("T")
+
+_ENVIRONMENT = {
+    "LITELLM_MODE": "PRODUCTION",  # else it loads a .env, which the repository under test may hold
+    "LITELLM_OFFLINE_MODE": "true",  # else it fetches files from the network
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+}
+_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
+_CLOSE_S = 2.0
+_BYTES_PER_TOKEN = 2
+_COUNT_FAILURES = (
+    ArithmeticError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
+@cache
+def start_import() -> Future[Any]:
+    """Begin to import litellm, once for the process; the future holds the module."""
+    os.environ.update(_ENVIRONMENT)
+    return _in_daemon_thread(_import, "import-litellm")
+
+
+class LitellmModel:
+    """One model at one endpoint, as a `Model`.
+
+    `api_base` and `api_key` None leave both to litellm: the provider's own address, and its
+    usual variable. `idle_s` is the longest silence, `call_s` the longest call, in seconds.
+    """
+
+    def __init__(
+        self, *, model: str, api_base: str | None, api_key: str | None, idle_s: float, call_s: float
+    ) -> None:
+        self._model = model
+        self._api_base = api_base
+        self._api_key = api_key
+        self._idle_s = idle_s
+        self._call_s = call_s
+        self._anthropic = speaks_anthropic(model)
+
+    async def ask(self, request: ModelRequest, on_delta: Callable[[Delta], None]) -> ModelReply:
+        """Stream one reply, see `Model`. The import is waited for outside the limits."""
+        litellm = await asyncio.wrap_future(start_import())
+        ends_at = asyncio.get_running_loop().time() + self._call_s
+        opening = litellm.acompletion(**self._arguments(request))
+        stream = await self._within(litellm, opening, ends_at, started=False)
+        parts, started = ReplyParts(), False
+        try:
+            while chunk := await self._within(
+                litellm, anext(stream, None), ends_at, started=started
+            ):
+                started = True
+                for delta in parts.add(chunk):
+                    on_delta(delta)
+        finally:
+            await _close(stream)
+        usage = reported_usage(getattr(stream, "chunks", None) or ())
+        return parts.reply(taken=_call_ids(request), usage=usage)
+
+    async def count_tokens(self, request: ModelRequest) -> int:
+        """About how many tokens the request has, counted by litellm; half its bytes otherwise."""
+        messages = wire_messages(request, anthropic=False)
+        tools = wire_tools(request.tools)
+        try:
+            litellm = await asyncio.wrap_future(start_import())
+            counting = _in_daemon_thread(
+                lambda: litellm.token_counter(model=self._model, messages=messages, tools=tools),
+                "count-tokens",
+            )
+            return int(await asyncio.wrap_future(counting))
+        except _COUNT_FAILURES:
+            size = len(json.dumps([messages, tools], ensure_ascii=False, default=str).encode())
+            return size // _BYTES_PER_TOKEN + 1
+
+    async def aclose(self) -> None:
+        """Close the connections that litellm keeps open between calls, of all models."""
+        if not start_import.cache_info().currsize or not start_import().done():
+            return  # there are none, and litellm need not be waited for
+        litellm = start_import().result()
+        shared = vars(litellm).pop("module_level_aclient", None)  # made anew when it is needed
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                await litellm.close_litellm_async_clients()
+                if shared is not None:
+                    await shared.close()
+        litellm.in_memory_llm_clients_cache.flush_cache()
+
+    def _arguments(self, request: ModelRequest) -> dict[str, Any]:
+        """The keywords of the call. Its own time-out is longer than our limits: these decide."""
+        arguments: dict[str, Any] = {
+            "model": self._model,
+            "api_base": self._api_base,
+            "api_key": self._api_key,
+            "messages": wire_messages(request, anthropic=self._anthropic),
+            "max_tokens": request.max_output_tokens,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "max_retries": 0,
+            "num_retries": 0,
+            "timeout": self._call_s + self._idle_s,
+        }
+        return arguments | ({"tools": wire_tools(request.tools)} if request.tools else {})
+
+    async def _within(
+        self, litellm: Any, work: Awaitable[T], ends_at: float, *, started: bool
+    ) -> T:
+        """Wait for the provider's next sign of life, within both limits."""
+        now = asyncio.get_running_loop().time()
+        limit = asyncio.timeout_at(min(now + self._idle_s, ends_at))
+        try:
+            with _no_lost_cancel():
+                async with limit:
+                    result = await work
+        except (litellm.exceptions.openai.OpenAIError, OSError) as error:  # the root of all of them
+            if limit.expired():
+                raise self._too_slow(now, ends_at) from error
+            raise classify(error, started=started, secret=self._api_key) from error
+        if limit.expired():  # and the cancel was swallowed on its way
+            raise self._too_slow(now, ends_at)
+        return result
+
+    def _too_slow(self, waited_from: float, ends_at: float) -> ModelError:
+        idle = waited_from + self._idle_s < ends_at
+        message = (
+            f"no part of a reply came for {self._idle_s:g} s"
+            if idle
+            else f"the call took longer than {self._call_s:g} s"
+        )
+        return ModelError("provider_unavailable", message, retryable=True, may_bill=True)
+
+
+def _import() -> Any:
+    import litellm
+
+    litellm.suppress_debug_info = True  # it prints advice to stdout
+    litellm.disable_hf_tokenizer_download = True
+    # A call that is cancelled while a thread prepares it leaves a coroutine of litellm's behind.
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+    warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
+    for name in _LOGGERS:
+        # Its handlers write to stderr; the NullHandler keeps logging's last resort from doing so.
+        logging.getLogger(name).handlers = [logging.NullHandler()]
+    return litellm
+
+
+def _in_daemon_thread(work: Callable[[], T], name: str) -> Future[T]:
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()  # a waiter that is cancelled cancels itself only
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # raised again where the future is waited for
+            future.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return future
+
+
+async def _close(stream: Any) -> None:
+    """Close the connection: what goes on sending goes on billing."""
+    with _no_lost_cancel(), suppress(TimeoutError):
+        async with asyncio.timeout(_CLOSE_S):
+            await stream.aclose()
+
+
+@contextmanager
+def _no_lost_cancel() -> Iterator[None]:
+    """Cancel here what was cancelled inside, though litellm has swallowed it (its close does)."""
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
+    yield
+    if task and task.cancelling() > before:
+        raise asyncio.CancelledError
+
+
+def _call_ids(request: ModelRequest) -> frozenset[str]:
+    replies = (message for message in request.messages if isinstance(message, Assistant))
+    return frozenset(call.id for reply in replies for call in reply.calls)

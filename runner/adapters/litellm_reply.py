@@ -1,0 +1,177 @@
+"""Puts a streamed reply together from litellm's chunks, and reads what the provider reported.
+
+Rules of this file:
+* Usage is what the provider sent in this stream, or None. litellm makes up an estimate when the
+  server sends none; only the chunks it kept tell the two apart.
+* Counts that cannot be true are no counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from runner.adapters.litellm_wire import REDACTED
+from runner.adapters.tool_calls import RawCall, tool_calls
+from runner.core.messages import FinishReason, ModelReply, ReasoningBlock, Usage
+from runner.ports import Delta
+
+_MAX_TOKENS = 10**9
+_CUT = frozenset({"length", "max_tokens"})
+_REFUSED = frozenset({"content_filter", "refusal"})
+
+
+@dataclass(slots=True)
+class _Call:
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Thought:
+    text: list[str] = field(default_factory=list)
+    signature: str | None = None
+
+
+@dataclass(slots=True)
+class ReplyParts:
+    """What has arrived of one reply. Of several choices only the first is read."""
+
+    text: list[str] = field(default_factory=list)
+    unsigned: list[str] = field(default_factory=list)
+    thoughts: dict[int, _Thought] = field(default_factory=dict)
+    calls: list[_Call] = field(default_factory=list)
+    by_index: dict[int, _Call] = field(default_factory=dict)
+    finish: str | None = None
+
+    def add(self, chunk: Any) -> Iterator[Delta]:
+        """Take one chunk; what it adds to the text and the reasoning is given out."""
+        for choice in getattr(chunk, "choices", None) or ():
+            if not getattr(choice, "index", 0):
+                self.finish = getattr(choice, "finish_reason", None) or self.finish
+                yield from self._take(choice.delta)
+
+    def reply(self, *, taken: Collection[str], usage: Usage | None) -> ModelReply:
+        """The reply as far as it has come; `taken` are the call ids of earlier replies."""
+        if usage and not usage.output_tokens and (self.text or self.calls):
+            usage = None  # nothing comes from nothing
+        cut = self.finish in _CUT
+        raw = (
+            RawCall(id=call.id, name=call.name, arguments="".join(call.arguments))
+            for call in self.calls
+        )
+        calls = tool_calls(raw, taken=taken, cut=cut)
+        finish: FinishReason = "tool_calls" if calls else "stop"
+        if cut or self.finish in _REFUSED:
+            finish = "length" if cut else "content_filter"
+        return ModelReply(
+            text="".join(self.text),
+            calls=calls,
+            reasoning=tuple(self._reasoning()),
+            finish_reason=finish,
+            usage=usage,
+        )
+
+    def _take(self, delta: Any) -> Iterator[Delta]:
+        if content := getattr(delta, "content", None):
+            self.text.append(content)
+            yield Delta(kind="text", text=content)
+        if reasoning := getattr(delta, "reasoning_content", None):
+            self.unsigned.append(reasoning)
+            yield Delta(kind="reasoning", text=reasoning)
+        for block in getattr(delta, "thinking_blocks", None) or ():
+            self._take_thought(block)
+        for call in getattr(delta, "tool_calls", None) or ():
+            self._take_call(call)
+
+    def _take_thought(self, block: Any) -> None:
+        """A piece of a signed block; its text is in `reasoning_content` too."""
+        index = block.get("index")
+        thought = self.thoughts.setdefault(index if index is not None else -1, _Thought())
+        thought.text.append(block.get("thinking") or "")
+        if block.get("type") == "redacted_thinking":
+            thought.signature = REDACTED + (block.get("data") or "")
+        else:
+            thought.signature = block.get("signature") or thought.signature
+
+    def _take_call(self, piece: Any) -> None:
+        """A piece of a call. Some servers give every call the index 0, but always a new id."""
+        index = getattr(piece, "index", None) or 0
+        call = self.by_index.get(index)
+        if call is None or (piece.id and call.id and piece.id != call.id):
+            call = _Call()
+            self.calls.append(call)
+            self.by_index[index] = call
+        call.id = call.id or piece.id or ""
+        call.name = call.name or piece.function.name or ""
+        call.arguments.append(piece.function.arguments or "")
+
+    def _reasoning(self) -> Iterator[ReasoningBlock]:
+        signed = [thought for thought in self.thoughts.values() if thought.signature]
+        for thought in signed:
+            yield ReasoningBlock(text="".join(thought.text), signature=thought.signature)
+        if self.unsigned and not signed:
+            yield ReasoningBlock(text="".join(self.unsigned))
+
+
+# -- usage ---------------------------------------------------------------------------------------
+
+
+def reported_usage(chunks: Iterable[Any]) -> Usage | None:
+    """The final usage among the chunks that litellm kept as the provider sent them.
+
+    What is reported before the last part of the reply is a first guess (Anthropic opens with an
+    output of 1) and not enough alone; counts are running totals, so the highest are the last.
+    """
+    final = False
+    seen: list[Any] = []
+    for chunk in chunks:
+        if any(_has_content(choice.delta) for choice in getattr(chunk, "choices", None) or ()):
+            final = False
+        if (usage := getattr(chunk, "usage", None)) is not None:
+            seen.append(usage)
+            final = True
+    try:
+        return _usage(seen) if final else None
+    except _Untrue:
+        return None
+
+
+def _has_content(delta: Any) -> bool:
+    parts = ("content", "reasoning_content", "thinking_blocks", "tool_calls")
+    return any(getattr(delta, part, None) for part in parts)
+
+
+class _Untrue(Exception):
+    """A provider reported a number of tokens that cannot be."""
+
+
+def _usage(reports: list[Any]) -> Usage:
+    """Our disjoint counts. litellm gives both conventions as a prompt with its cached parts; the
+    reasoning tokens are its estimate where the provider reports none of them (Anthropic)."""
+    inputs = [getattr(report, "prompt_tokens_details", None) for report in reports]
+    outputs = [getattr(report, "completion_tokens_details", None) for report in reports]
+    prompt = _count(reports, "prompt_tokens")
+    read = _count(inputs, "cached_tokens")
+    written = _count(inputs, "cache_creation_tokens")
+    # Some providers count reasoning beside the output, and show it only in the total.
+    output = max(_count(reports, "completion_tokens"), _count(reports, "total_tokens") - prompt)
+    if prompt == 0 or read + written > prompt:
+        raise _Untrue
+    return Usage(
+        input_tokens=prompt - read - written,
+        output_tokens=output,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        reasoning_tokens=min(_count(outputs, "reasoning_tokens"), output),
+    )
+
+
+def _count(reports: list[Any], name: str) -> int:
+    """The highest report of one count; 0 if there is none."""
+    given = [value for report in reports if (value := getattr(report, name, None)) is not None]
+    if not all(type(value) is int and 0 <= value <= _MAX_TOKENS for value in given):
+        raise _Untrue
+    return max(given, default=0)

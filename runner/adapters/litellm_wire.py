@@ -1,0 +1,135 @@
+"""From our request to the messages and tools that litellm takes, for any provider behind it.
+
+Rules of this file:
+* What only one provider understands is sent to that one only: litellm hands unknown fields on,
+  and strict servers refuse them.
+* An assistant message with nothing in it is left out: some providers refuse it, and litellm would
+  put a sentence of its own in its place.
+* Text is valid Unicode: one lone surrogate from a tool's output would make the request unsendable.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from runner.core.messages import (
+    Assistant,
+    Message,
+    ModelRequest,
+    ReasoningBlock,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    User,
+)
+
+REDACTED = "redacted:"
+"""Marks the signature of a reasoning block that the provider sent encrypted."""
+
+_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_MAX_NAME_CHARS = 64
+_CACHE = {"cache_control": {"type": "ephemeral"}}
+
+WireMessage = dict[str, Any]
+
+
+def speaks_anthropic(model: str) -> bool:
+    """Whether a request goes to Anthropic's own API: cache marks and signed reasoning belong."""
+    return model.startswith(("anthropic/", "claude-"))
+
+
+def wire_messages(request: ModelRequest, *, anthropic: bool) -> list[WireMessage]:
+    """The whole conversation, system prompt first; cache marks where the provider takes them."""
+    messages: list[WireMessage] = []
+    if request.system:
+        messages.append({"role": "system", "content": clean(request.system)})
+    messages += [
+        wired
+        for message in request.messages
+        if (wired := _wire_message(message, anthropic=anthropic)) is not None
+    ]
+    return _marked(messages) if anthropic else messages
+
+
+def wire_tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+    """The tools as functions."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": dict(tool.input_schema),
+            },
+        }
+        for tool in tools
+    ]
+
+
+def clean(text: str) -> str:
+    """The text with a question mark for every code point that UTF-8 cannot hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _wire_message(message: Message, *, anthropic: bool) -> WireMessage | None:
+    match message:
+        case User(text=text):
+            return {"role": "user", "content": clean(text)}
+        case ToolResult(call_id=call_id, content=content):
+            return {"role": "tool", "tool_call_id": call_id, "content": clean(content)}
+        case Assistant():
+            return _assistant(message, anthropic=anthropic)
+
+
+def _assistant(message: Assistant, *, anthropic: bool) -> WireMessage | None:
+    text = clean(message.text)
+    if not text.strip() and not message.calls:
+        return None
+    wired: WireMessage = {"role": "assistant", "content": text if text.strip() else None}
+    if message.calls:
+        wired["tool_calls"] = [_call(call) for call in message.calls]
+    return wired | _reasoning(message.reasoning, anthropic=anthropic)
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    # A model may make a name up; with a character that is not allowed the history is refused.
+    name = _NOT_IN_A_NAME.sub("_", call.name)[:_MAX_NAME_CHARS]
+    arguments = clean(json.dumps(dict(call.arguments), ensure_ascii=False))
+    return {"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _reasoning(blocks: Sequence[ReasoningBlock], *, anthropic: bool) -> WireMessage:
+    """Signed blocks go back to the provider that signed them, unsigned text to one that has no
+    signatures (some need it within a chain of tool calls)."""
+    signed = [_thinking(block.text, block.signature) for block in blocks if block.signature]
+    if anthropic:
+        return {"thinking_blocks": signed} if signed else {}
+    unsigned = "".join(block.text for block in blocks if not block.signature)
+    return {"reasoning_content": clean(unsigned)} if unsigned else {}
+
+
+def _thinking(text: str, signature: str) -> dict[str, Any]:
+    if signature.startswith(REDACTED):
+        return {"type": "redacted_thinking", "data": signature.removeprefix(REDACTED)}
+    return {"type": "thinking", "thinking": text, "signature": signature}
+
+
+def _marked(messages: list[WireMessage]) -> list[WireMessage]:
+    """Cache marks on the two prefixes that later requests repeat: the system prompt (and the
+    tools before it) and everything up to the newest message."""
+    last = len(messages) - 1
+    return [
+        _mark(message) if index == last or message["role"] == "system" else message
+        for index, message in enumerate(messages)
+    ]
+
+
+def _mark(message: WireMessage) -> WireMessage:
+    if not message.get("content") or message["role"] == "assistant":
+        return message
+    if message["role"] == "tool":
+        return message | _CACHE
+    return message | {"content": [{"type": "text", "text": message["content"], **_CACHE}]}

@@ -1,0 +1,248 @@
+"""What a provider receives: the conversation on both wires, as its API wants it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from runner.core.messages import (
+    Assistant,
+    Message,
+    ModelRequest,
+    ReasoningBlock,
+    ToolCall,
+    ToolResult,
+    User,
+)
+from tests.adapters.litellm_calls import (
+    READ,
+    WireName,
+    ask,
+    ask_server,
+    on_both_wires,
+    request,
+    with_litellm,
+)
+from tests.servers import ModelServer, Step, T
+
+pytestmark = with_litellm
+
+MARK = {"type": "ephemeral"}
+
+
+def received(wire: WireName, asked: ModelRequest, **more: Any) -> dict[str, Any]:
+    """The body of the one request."""
+    with ModelServer(wire=wire, steps=[T("ok")]) as server:
+        ask_server(server, wire, asked, **more)
+    return server.requests[0].body
+
+
+def messages(wire: WireName, *sent: Message) -> list[dict[str, Any]]:
+    """The messages of the body, for a request without a system prompt."""
+    body = received(wire, request(wire, *sent, system=""))
+    found: list[dict[str, Any]] = body["messages"]
+    return found
+
+
+CALLS = (
+    ToolCall(id="t1", name="Read", arguments={"path": "é"}),
+    ToolCall(id="t2", name="Read", arguments={}, problem="arguments are not valid JSON"),
+)
+HISTORY: tuple[Message, ...] = (
+    User(text="Hello"),
+    Assistant(text="I look", calls=CALLS, reasoning=(ReasoningBlock(text="hm", signature="c2ln"),)),
+    ToolResult(call_id="t1", name="Read", content="one"),
+    ToolResult(call_id="t2", name="Read", content="", is_error=True),
+    User(text="Go on"),
+)
+
+
+def test_a_whole_conversation_on_the_openai_wire() -> None:
+    """Roles, calls and results; no signed reasoning, no cache marks, nothing of ours."""
+    body = received("openai", request("openai", *HISTORY))
+    calls = [
+        {
+            "id": "t1",
+            "type": "function",
+            "function": {"name": "Read", "arguments": '{"path": "é"}'},
+        },
+        {"id": "t2", "type": "function", "function": {"name": "Read", "arguments": "{}"}},
+    ]
+    assert body["messages"] == [
+        {"role": "system", "content": "Be brief"},
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": "I look", "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "t1", "content": "one"},
+        {"role": "tool", "tool_call_id": "t2", "content": ""},
+        {"role": "user", "content": "Go on"},
+    ]
+    function = {"name": "Read", "description": "Read a file", "parameters": READ.input_schema}
+    assert body["tools"] == [{"type": "function", "function": function}]
+    assert set(body) == {"model", "messages", "tools", "max_tokens", "stream", "stream_options"}
+    assert body["stream_options"] == {"include_usage": True}
+
+
+def test_a_whole_conversation_on_the_anthropic_wire() -> None:
+    """Signed reasoning goes back before the calls; cache marks end the two stable prefixes."""
+    body = received("anthropic", request("anthropic", *HISTORY))
+    assert body["system"] == [{"type": "text", "text": "Be brief", "cache_control": MARK}]
+    assert body["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "Hello"}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
+                {"type": "text", "text": "I look"},
+                {"type": "tool_use", "id": "t1", "name": "Read", "input": {"path": "é"}},
+                {"type": "tool_use", "id": "t2", "name": "Read", "input": {}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "content": "one"},
+                {"type": "tool_result", "tool_use_id": "t2", "content": ""},
+                {"type": "text", "text": "Go on", "cache_control": MARK},
+            ],
+        },
+    ]
+    assert [tool["name"] for tool in body["tools"]] == ["Read"]
+    assert "tool_choice" not in body
+
+
+def test_a_result_at_the_end_is_marked() -> None:
+    """The mark stands on the newest result when the conversation ends with one."""
+    newest = ToolResult(call_id="t2", name="Read", content="two")
+    sent = messages("anthropic", *HISTORY[:3], newest)[-1]["content"]
+    assert [block.get("cache_control") for block in sent] == [None, MARK]
+
+
+@on_both_wires
+@pytest.mark.parametrize("limit", [1, 256, 99_999])
+def test_the_output_limit_is_exact(wire: WireName, limit: int) -> None:
+    """What was reserved is what is asked for, neither more nor less."""
+    body = received(wire, request(wire, max_output_tokens=limit))
+    assert body["max_tokens"] == limit
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-5", "openai/o3"])
+def test_newer_models_take_the_limit_under_its_new_name(model: str) -> None:
+    """`max_completion_tokens` holds the limit when the model refuses `max_tokens`."""
+    body = received("openai", request("openai", max_output_tokens=77), model=model)
+    assert body["max_completion_tokens"] == 77
+    assert "max_tokens" not in body
+
+
+@on_both_wires
+def test_without_tools_none_are_sent(wire: WireName) -> None:
+    """No empty list, which servers refuse."""
+    assert "tools" not in received(wire, request(wire, tools=()))
+
+
+@on_both_wires
+def test_an_empty_reply_is_left_out(wire: WireName) -> None:
+    """Neither an empty text nor a sentence of litellm's own stands in the history."""
+    sent = messages(wire, User(text="a"), Assistant(text=" \n"), User(text="b"))
+    text = json.dumps(sent)
+    assert [message["role"] for message in sent if message["role"] != "user"] == []
+    assert ('"a"' in text, '"b"' in text, "sanitised" in text) == (True, True, False)
+
+
+@on_both_wires
+def test_a_call_without_text_has_no_text(wire: WireName) -> None:
+    """The assistant message holds the calls alone."""
+    sent = messages(
+        wire,
+        User(text="a"),
+        Assistant(text="", calls=CALLS[:1]),
+        ToolResult(call_id="t1", name="Read", content="x"),
+    )
+    if wire == "openai":
+        assert not sent[1].get("content")
+    else:
+        assert [block["type"] for block in sent[1]["content"]] == ["tool_use"]
+
+
+@on_both_wires
+def test_an_invented_tool_name_is_made_sendable(wire: WireName) -> None:
+    """Providers refuse a history with names that no tool could have."""
+    call = ToolCall(id="t1", name="rm -rf /é" + "x" * 99, arguments={})
+    sent = messages(
+        wire,
+        User(text="a"),
+        Assistant(text="", calls=(call,)),
+        ToolResult(call_id="t1", name=call.name, content="no such tool"),
+    )
+    name = ("rm_-rf___" + "x" * 99)[:64]
+    assert name in json.dumps(sent)
+
+
+@on_both_wires
+def test_lone_surrogates_do_not_stop_a_request(wire: WireName) -> None:
+    """Text that UTF-8 cannot hold arrives with question marks."""
+    call = ToolCall(id="t1", name="Read", arguments={"path": "p\ud800"})
+    sent = messages(
+        wire,
+        User(text="u\ud800"),
+        Assistant(text="a\udfff", calls=(call,)),
+        ToolResult(call_id="t1", name="Read", content="r\udc80é"),
+    )
+    text = json.dumps(sent, ensure_ascii=False)
+    assert all(part in text for part in ("u?", "a?", "p?", "r?é"))
+
+
+def test_unsigned_reasoning_goes_back_where_there_are_no_signatures() -> None:
+    """Some servers need it within a chain of calls; Anthropic's would refuse it."""
+    thinking = Assistant(text="x", reasoning=(ReasoningBlock(text="because"),))
+    history = (User(text="a"), thinking, User(text="b"))
+    assert messages("openai", *history)[1]["reasoning_content"] == "because"
+    assert "because" not in json.dumps(messages("anthropic", *history))
+
+
+def test_encrypted_reasoning_goes_back_as_it_came() -> None:
+    """Anthropic's redacted blocks survive the way through a reply into the next request."""
+    start = {"id": "m", "type": "message", "role": "assistant", "model": "c", "content": []}
+    usage = {"input_tokens": 5, "output_tokens": 1}
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {**start, "usage": usage}},
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "redacted_thinking", "data": "RU5D"},
+        },
+        {"type": "content_block_stop", "index": 0},
+        {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "x"}},
+        {"type": "content_block_stop", "index": 1},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "end_turn"},
+            "usage": {"output_tokens": 9},
+        },
+        {"type": "message_stop"},
+    ]
+    frames = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+    reply = ask("anthropic", Step(error_after_chunks=0, error=frames.encode())).reply
+    again = Assistant(text=reply.text, reasoning=reply.reasoning)
+    sent = messages("anthropic", User(text="a"), again, User(text="b"))
+    assert sent[1]["content"] == [
+        {"type": "redacted_thinking", "data": "RU5D"},
+        {"type": "text", "text": "x"},
+    ]
+
+
+@on_both_wires
+def test_the_prefix_is_stable(wire: WireName) -> None:
+    """A longer conversation starts with the very messages of the shorter one, marks apart."""
+
+    def plain(sent: list[dict[str, Any]]) -> list[str]:
+        return [
+            json.dumps(message).replace(', "cache_control": ' + json.dumps(MARK), "")
+            for message in sent
+        ]
+
+    short = plain(messages(wire, *HISTORY[:1]))
+    long = plain(messages(wire, *HISTORY))
+    assert long[: len(short)] == short

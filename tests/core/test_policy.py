@@ -1,0 +1,621 @@
+"""The decision table, row by row, and the cases in which rows could argue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import permutations
+
+import pytest
+
+from runner.core.events import (
+    Abort,
+    AssistantTurnEnd,
+    ErrorCode,
+    Persisted,
+    SessionError,
+    SessionTaskComplete,
+    SessionWarning,
+    ToolContent,
+    ToolError,
+    ToolExecutionComplete,
+    ToolExecutionStart,
+    UserMessage,
+)
+from runner.core.messages import ModelReply, ToolCall
+from runner.core.outcome import Ending, ErrorType
+from runner.core.policy import RULES, AskModel, Finish, RunTools, Say, Step, next_step
+from tests.fakes import call, done, reply
+from tests.logs import MODEL, SENTENCES, Log, Played, play, task
+
+READ, GLOB, EDIT, BASH = call("Read"), call("Glob"), call("Edit"), call("Bash")
+BLOCKED = call("task_blocked", reason="no network")
+NO_SUMMARY = call("task_complete")
+
+SIGTERM = Abort(reason="remote_command", cause="SIGTERM")
+TIMEOUT = Abort(reason="user_abort", cause="timeout")
+BUDGET = SessionWarning(warning_type="error_max_budget_usd", message="no money")
+TURNS = SessionWarning(warning_type="error_max_turns", message="no turns")
+PROVIDER = SessionError(error_type="rate_limit", message="429")
+
+
+def new(**spec: object) -> Log:
+    return Log(task(**spec))
+
+
+def failed(call: ToolCall, code: ErrorCode, message: str) -> ToolExecutionComplete:
+    return ToolExecutionComplete(
+        tool_call_id=call.id,
+        tool_name=call.name,
+        success=False,
+        turn_id="0",
+        error=ToolError(message=message, code=code),
+    )
+
+
+def accepted(call: ToolCall) -> ToolExecutionComplete:
+    return ToolExecutionComplete(
+        tool_call_id=call.id,
+        tool_name=call.name,
+        success=True,
+        turn_id="0",
+        result=ToolContent(content=SENTENCES[call.name]),
+    )
+
+
+def started(call: ToolCall) -> ToolExecutionStart:
+    return ToolExecutionStart(
+        tool_call_id=call.id, tool_name=call.name, arguments=call.arguments, turn_id="0"
+    )
+
+
+def says(*events: Persisted) -> Say:
+    return Say(events=events)
+
+
+def incomplete(error_type: ErrorType, message: str) -> Finish:
+    ending = Ending(subtype="error_task_incomplete", error_type=error_type, message=message)
+    return Finish(ending=ending)
+
+
+TURN_END = says(AssistantTurnEnd(turn_id="0", model=MODEL))
+NUDGE = UserMessage(
+    content=SENTENCES["nudge"],
+    source="autopilot",
+    agent_mode="autopilot",
+    is_autopilot_continuation=True,
+)
+SUCCESS = Finish(ending=Ending(subtype="success"))
+CANCELLED = Ending(
+    subtype="error_during_execution", error_type="terminated", message="Cancelled by SIGTERM"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """After this log, this rule decides and says this."""
+
+    rule: str
+    why: str
+    log: Callable[[], Log]
+    step: Step
+
+
+TABLE = (
+    Row(
+        rule="budget_reached",
+        why="a text brought spending to the cap",
+        log=lambda: new(max_budget_usd=Decimal("0.02")).reply(reply("half"), cost_usd="0.02"),
+        step=says(
+            SessionWarning(
+                warning_type="error_max_budget_usd",
+                message="Reached maximum budget ($0.02; spent $0.02)",
+            )
+        ),
+    ),
+    Row(
+        rule="budget_reached",
+        why="a reply that completes the task brought spending to the cap",
+        log=lambda: new(max_budget_usd=Decimal("0.02")).reply(done(), cost_usd="0.02"),
+        step=says(
+            SessionWarning(
+                warning_type="error_max_budget_usd",
+                message="Reached maximum budget ($0.02; spent $0.02)",
+            )
+        ),
+    ),
+    Row(
+        rule="budget_reached",
+        why="a call that failed was charged up to the cap",
+        log=lambda: new(max_budget_usd=Decimal("0.02")).turn().paid("0.02").add(PROVIDER),
+        step=says(
+            SessionWarning(
+                warning_type="error_max_budget_usd",
+                message="Reached maximum budget ($0.02; spent $0.02)",
+            )
+        ),
+    ),
+    Row(
+        rule="turn_cap_reached",
+        why="the reply after the last tool-use turn asks for tools",
+        log=lambda: (
+            new(max_turns=1).reply(reply("", READ)).runs(READ).ends().reply(reply("", EDIT))
+        ),
+        step=says(
+            SessionWarning(
+                warning_type="error_max_turns", message="Reached maximum number of turns (1)"
+            )
+        ),
+    ),
+    Row(
+        rule="stopping_with_open_calls",
+        why="a signal came while the second of three calls ran",
+        log=lambda: new().reply(reply("", READ, EDIT, BASH)).runs(READ).starts(EDIT).add(SIGTERM),
+        step=says(
+            failed(EDIT, "cancelled", SENTENCES["cancelled"]),
+            started(BASH),
+            failed(BASH, "cancelled", SENTENCES["cancelled"]),
+        ),
+    ),
+    Row(
+        rule="stopping_with_open_calls",
+        why="the budget is spent by a reply that asks for tools",
+        log=lambda: new().reply(reply("", EDIT)).add(BUDGET),
+        step=says(started(EDIT), failed(EDIT, "not_run", SENTENCES["not_run"])),
+    ),
+    Row(
+        rule="stopping_with_open_turn",
+        why="the provider failed",
+        log=lambda: new().turn().add(PROVIDER),
+        step=TURN_END,
+    ),
+    Row(
+        rule="stopped",
+        why="the turn of the failed call is closed",
+        log=lambda: new().turn().add(PROVIDER).ends(),
+        step=Finish(
+            ending=Ending(subtype="error_during_execution", error_type="rate_limit", message="429")
+        ),
+    ),
+    Row(
+        rule="tools_pending",
+        why="nothing ran yet: the read-only calls at the front run together",
+        log=lambda: new().reply(reply("", READ, GLOB, EDIT, done().calls[0])),
+        step=RunTools(calls=(READ, GLOB)),
+    ),
+    Row(
+        rule="tools_pending",
+        why="a call that changes something runs alone, and control calls wait",
+        log=lambda: new().reply(reply("", done().calls[0], EDIT, READ)),
+        step=RunTools(calls=(EDIT,)),
+    ),
+    Row(
+        rule="control_pending",
+        why="the task is completed",
+        log=lambda: new().reply(done("all fixed")),
+        step=says(
+            started(done("all fixed").calls[0]),
+            accepted(done().calls[0]),
+            SessionTaskComplete(summary="all fixed"),
+        ),
+    ),
+    Row(
+        rule="control_pending",
+        why="the model is blocked",
+        log=lambda: new().reply(reply("", BLOCKED)),
+        step=says(
+            started(BLOCKED),
+            accepted(BLOCKED),
+            SessionTaskComplete(success=False, outcome="blocked", reason="no network"),
+        ),
+    ),
+    Row(
+        rule="control_pending",
+        why="a completion without its summary is rejected",
+        log=lambda: new().reply(reply("", NO_SUMMARY)),
+        step=says(
+            started(NO_SUMMARY),
+            failed(
+                NO_SUMMARY,
+                "invalid_arguments",
+                "`task_complete` needs `summary`: a text that is not empty",
+            ),
+        ),
+    ),
+    Row(
+        rule="turn_open",
+        why="a text asks for nothing",
+        log=lambda: new().reply(reply("half")),
+        step=TURN_END,
+    ),
+    Row(
+        rule="turn_open",
+        why="every call has its result",
+        log=lambda: new().reply(reply("", READ)).runs(READ),
+        step=TURN_END,
+    ),
+    Row(
+        rule="completed",
+        why="a completion was accepted and its turn is closed",
+        log=lambda: new().reply(done()).settle(),
+        step=SUCCESS,
+    ),
+    Row(
+        rule="blocked",
+        why="the model said so and its turn is closed",
+        log=lambda: new().reply(reply("", BLOCKED)).settle(),
+        step=Finish(ending=Ending(subtype="error_task_blocked", message="Blocked: no network")),
+    ),
+    Row(
+        rule="refused",
+        why="the provider stopped the reply, although nudges are left",
+        log=lambda: new().reply(reply("I will not", finish_reason="content_filter")).ends(),
+        step=incomplete("refusal", "The model refused the task"),
+    ),
+    Row(
+        rule="malformed",
+        why="three replies in a row had a call nobody can run",
+        log=lambda: _in_turns(new(), *[reply("", call("Nope"))] * 3, code="unknown_tool"),
+        step=Finish(
+            ending=Ending(
+                subtype="error_during_execution",
+                error_type="malformed_replies",
+                message="The model gave 3 malformed replies in a row",
+            )
+        ),
+    ),
+    Row(
+        rule="plain_answer",
+        why="nobody expects a completion",
+        log=lambda: new(autopilot=False).reply(reply("42")).ends(),
+        step=SUCCESS,
+    ),
+    Row(
+        rule="continues_exhausted",
+        why="a text, and no nudge is left",
+        log=lambda: new(max_autopilot_continues=0).reply(reply("half")).ends(),
+        step=incomplete(
+            "continues_exhausted",
+            "The model stopped without completing the task (0 continues allowed)",
+        ),
+    ),
+    Row(
+        rule="continues_exhausted",
+        why="a rejected completion would use up a nudge that is not left",
+        log=lambda: new(max_autopilot_continues=0).reply(reply("", NO_SUMMARY)).settle(),
+        step=incomplete(
+            "continues_exhausted",
+            "The model stopped without completing the task (0 continues allowed)",
+        ),
+    ),
+    Row(
+        rule="no_progress",
+        why="the same text came three times",
+        log=lambda: _in_turns(new(), *[reply("half")] * 3),
+        step=incomplete("no_progress", "The model gave the same reply 3 times"),
+    ),
+    Row(
+        rule="nudge",
+        why="a text, and nudges are left",
+        log=lambda: new().reply(reply("half")).ends(),
+        step=says(NUDGE),
+    ),
+    Row(
+        rule="nudge",
+        why="the reply ran into its output limit",
+        log=lambda: new().reply(reply("half", finish_reason="length")).ends(),
+        step=says(NUDGE),
+    ),
+    Row(
+        rule="ask",
+        why="nothing was asked yet",
+        log=new,
+        step=AskModel(),
+    ),
+    Row(
+        rule="ask",
+        why="the tools have run",
+        log=lambda: new().reply(reply("", READ)).runs(READ).ends(),
+        step=AskModel(),
+    ),
+    Row(
+        rule="ask",
+        why="a completion was rejected and uses up the last nudge",
+        log=lambda: new(max_autopilot_continues=1).reply(reply("", NO_SUMMARY)).settle(),
+        step=AskModel(),
+    ),
+)
+
+
+def _in_turns(log: Log, *replies: ModelReply, code: ErrorCode | None = None) -> Log:
+    """These replies, their calls run, with the nudges they cause; the last turn is closed."""
+    for number, said in enumerate(replies):
+        if number:
+            log.settle()
+        log.reply(said).runs(*said.calls, code=code).ends()
+    return log
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.rule}: {row.why}")
+def test_the_table_says(row: Row) -> None:
+    """The rule decides and gives the step when the log is the row's."""
+    log = row.log()
+    assert (log.rule, next_step(log.state)) == (row.rule, row.step)
+
+
+def test_every_rule_has_a_row_in_order_and_its_own_name() -> None:
+    """The rows name the rules of the table, all of them, in its order."""
+    names = [rule.name for rule in RULES]
+    assert list(dict.fromkeys(row.rule for row in TABLE)) == names
+    assert len(set(names)) == len(names)
+
+
+# -- precedence ------------------------------------------------------------------------------
+
+STRENGTH = (
+    (SIGTERM, CANCELLED),
+    (BUDGET, Ending(subtype="error_max_budget_usd", message="no money")),
+    (TIMEOUT, Ending(subtype="error_timeout", message="Reached the time limit (60 s)")),
+    (TURNS, Ending(subtype="error_max_turns", message="no turns")),
+    (
+        PROVIDER,
+        Ending(subtype="error_during_execution", error_type="rate_limit", message="429"),
+    ),
+)
+"""Facts that stop a run and their endings, the strongest first."""
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(
+    ("strong", "weak"),
+    [
+        (strong, weak)
+        for strong in range(len(STRENGTH))
+        for weak in range(strong + 1, len(STRENGTH))
+        if type(STRENGTH[strong][0]) is not type(STRENGTH[weak][0])  # one abort, one trip a run
+    ],
+)
+def test_of_two_facts_that_stop_a_run_the_stronger_names_the_ending(
+    strong: int, weak: int, swapped: bool
+) -> None:
+    """Signal beats budget beats timeout beats turns beats provider, whichever came first."""
+    facts = [STRENGTH[strong][0], STRENGTH[weak][0]]
+    log = new(timeout=60.0).add(*(reversed(facts) if swapped else facts))
+    assert next_step(log.state) == Finish(ending=STRENGTH[strong][1])
+
+
+@pytest.mark.parametrize("facts", [*permutations((BUDGET, TIMEOUT, PROVIDER), 2)])
+def test_a_limit_that_trips_after_an_accepted_completion_does_not_undo_it(
+    facts: tuple[Persisted, ...],
+) -> None:
+    """The run succeeds when the task was completed before the limits."""
+    log = new(timeout=60.0).reply(done()).settle().add(*facts)
+    assert next_step(log.state) == SUCCESS
+
+
+def test_spending_at_the_cap_after_an_accepted_completion_is_still_a_success() -> None:
+    """The completion stands when the money is gone only afterwards."""
+    log = new(max_budget_usd=Decimal("0.02")).reply(done()).settle().turn().paid("0.02").ends()
+    assert log.settle().rule == "completed"
+
+
+def test_a_signal_wins_over_an_accepted_completion() -> None:
+    """The run is cancelled when the signal comes before the result."""
+    log = new().reply(done()).settle().add(SIGTERM)
+    assert next_step(log.state) == Finish(ending=CANCELLED)
+
+
+def test_sigint_has_its_own_error_type() -> None:
+    """The ending is `cancelled` when the cause is SIGINT."""
+    log = new().add(Abort(reason="user_initiated", cause="SIGINT"))
+    message = "Cancelled by SIGINT"
+    ending = Ending(subtype="error_during_execution", error_type="cancelled", message=message)
+    assert next_step(log.state) == Finish(ending=ending)
+
+
+def test_a_failure_before_the_spec_was_recorded_is_an_ending_too() -> None:
+    """The run ends with the failure when nothing else is known."""
+    bug = SessionError(error_type="internal", message="KeyError: 'x'")
+    log = Log()
+    bare = type(log.state)()
+    log.state = bare
+    log.add(bug)
+    assert next_step(log.state) == Finish(
+        ending=Ending(
+            subtype="error_during_execution", error_type="internal", message="KeyError: 'x'"
+        )
+    )
+
+
+# -- whole runs in miniature -----------------------------------------------------------------
+
+X = reply("", READ)
+T = reply("half")
+
+
+def test_a_crossing_reply_with_a_completion_is_the_budget_error() -> None:
+    """The completion is not honoured when the reply that holds it brings spending to the cap."""
+    played = play(new(max_budget_usd=Decimal("0.02")), (X, "0.01"), (done(), "0.01"))
+    assert (played.ending.subtype, played.asked, played.state.completion) == (
+        "error_max_budget_usd",
+        2,
+        None,
+    )
+
+
+def test_a_crossing_plain_answer_is_the_budget_error() -> None:
+    """The answer does not count when it brings spending to the cap."""
+    log = new(autopilot=False, max_budget_usd=Decimal("0.01"))
+    assert play(log, (T, "0.01")).ending.subtype == "error_max_budget_usd"
+
+
+def test_the_tools_of_a_crossing_reply_are_not_run() -> None:
+    """Nothing runs when the reply that asks for it brings spending to the cap."""
+    played = play(new(max_budget_usd=Decimal("0.01")), (reply("", EDIT), "0.01"))
+    assert (played.ran, played.state.main.replies_acted_on) == ((), 0)
+
+
+def test_one_tool_then_the_answer_fits_under_a_cap_of_one() -> None:
+    """The closing call is made when the turns are used up."""
+    played = play(new(autopilot=False, max_turns=1), X, reply("bye"))
+    assert (played.ending.subtype, played.asked) == ("success", 2)
+
+
+def test_the_turn_cap_stops_before_the_edit() -> None:
+    """A cap of two stops `test, read, edit` before the edit, with two turns done."""
+    script = (reply("", BASH), reply("", READ, GLOB), reply("", EDIT, BASH))
+    played = play(new(autopilot=False, max_turns=2), *script)
+    main = played.state.main
+    assert (played.ending, played.asked, played.ran, main.replies_acted_on, main.tool_turns) == (
+        Ending(subtype="error_max_turns", message="Reached maximum number of turns (2)"),
+        3,
+        ("Bash", "Read", "Glob"),
+        2,
+        2,
+    )
+
+
+def test_several_calls_of_one_reply_are_one_turn() -> None:
+    """A cap of one lets five calls run when they come in one reply."""
+    calls = tuple(call("Read", f"id-{number}") for number in range(5))
+    played = play(new(max_turns=1), reply("", *calls), done())
+    assert (played.ending.subtype, len(played.ran)) == ("success", 5)
+
+
+def test_nudges_texts_and_control_tools_do_not_count_as_turns() -> None:
+    """A cap of one is not touched by texts, nudges and rejected completions."""
+    script = (X, reply("a"), reply("", NO_SUMMARY), reply("b"), done())
+    played = play(new(max_turns=1), *script)
+    assert (played.ending.subtype, played.state.main.tool_turns) == ("success", 1)
+
+
+def test_a_completion_beside_tools_past_the_cap_is_not_honoured() -> None:
+    """The run ends at the cap when the completing reply also asks for a tool."""
+    completing = reply("", EDIT, done().calls[0])
+    played = play(new(max_turns=1), X, completing)
+    assert (played.ending.subtype, played.ran, played.state.completion) == (
+        "error_max_turns",
+        ("Read",),
+        None,
+    )
+
+
+def test_a_lone_completion_past_the_cap_is_honoured() -> None:
+    """The run succeeds when the reply after the last turn only completes the task."""
+    assert play(new(max_turns=1), X, done()).ending.subtype == "success"
+
+
+def test_the_other_calls_of_a_completing_reply_run_first() -> None:
+    """The tools run before the completion when one reply holds both."""
+    played = play(new(), reply("", done().calls[0], EDIT))
+    assert (played.ending.subtype, played.ran) == ("success", ("Edit",))
+
+
+def test_denied_and_failed_calls_make_a_tool_use_turn() -> None:
+    """The turn counts when none of its calls went well."""
+    log = new(max_turns=1).reply(reply("", EDIT, BASH)).runs(EDIT, BASH, code="denied").settle()
+    played = play(log, X)
+    assert (played.ending.subtype, played.state.main.tool_turns) == ("error_max_turns", 1)
+
+
+def test_without_caps_sixty_tool_turns_are_no_problem() -> None:
+    """The run goes on when no cap is set."""
+    assert play(new(), *[X] * 60, done()).ending.subtype == "success"
+
+
+@pytest.mark.parametrize(("cap", "asked"), [(0, 1), (2, 3), (5, 6)])
+def test_the_cap_on_nudges_is_exact(cap: int, asked: int) -> None:
+    """N nudges allow N + 1 texts."""
+    texts = [reply(f"text {number}") for number in range(10)]
+    played = play(new(max_autopilot_continues=cap), *texts)
+    assert (played.ending.error_type, played.asked, played.state.main.nudges) == (
+        "continues_exhausted",
+        asked,
+        cap,
+    )
+
+
+def test_rejected_completions_use_up_nudges() -> None:
+    """One nudge, one rejected completion: the second rejected one is too many."""
+    played = play(new(max_autopilot_continues=1), *[reply("", NO_SUMMARY)] * 2)
+    assert (played.ending.error_type, played.asked, played.state.main.nudges) == (
+        "continues_exhausted",
+        2,
+        0,
+    )
+
+
+def test_a_rejected_completion_beside_a_tool_uses_up_nothing() -> None:
+    """The nudges stay when the reply also did something."""
+    played = play(new(max_autopilot_continues=0), reply("", READ, NO_SUMMARY), done())
+    assert played.ending.subtype == "success"
+
+
+def test_a_bad_completion_then_a_good_one_is_a_success() -> None:
+    """The run goes on when a completion is rejected."""
+    assert _shape(play(new(), reply("", NO_SUMMARY), done())) == ("success", None, 2)
+
+
+def test_only_the_first_of_two_endings_in_one_reply_counts() -> None:
+    """A completion is rejected when the same reply said it is blocked before."""
+    assert _shape(play(new(), reply("", BLOCKED, done().calls[0]))) == (
+        "error_task_blocked",
+        None,
+        1,
+    )
+
+
+@pytest.mark.parametrize("text", ["half", "", "  "])
+def test_identical_texts_end_the_run_after_two_nudges(text: str) -> None:
+    """Three of the same, and it stops: as no progress, or as malformed when they are empty."""
+    wanted = "no_progress" if text.strip() else "malformed_replies"
+    played = play(new(), *[reply(text)] * 3)
+    assert (played.ending.error_type, played.asked, played.state.main.nudges) == (wanted, 3, 2)
+
+
+def test_a_tool_call_in_between_is_progress() -> None:
+    """Identical texts are not counted together when a tool was used between them."""
+    assert _shape(play(new(), T, T, X, T, done())) == ("success", None, 5)
+
+
+def test_a_good_reply_starts_the_count_of_malformed_ones_anew() -> None:
+    """Two malformed, one good, two malformed: the run goes on."""
+    log = new()
+    for code in ("invalid_arguments", "unknown_tool", None, "invalid_arguments", "unknown_tool"):
+        log = _in_turns(log, reply("", BASH), code=code)
+    assert log.rule == "ask"
+
+
+def test_an_unreadable_completion_is_rejected_with_what_is_wrong() -> None:
+    """The reader's words are the result when the arguments could not be read."""
+    cut = ToolCall(id="1", name="task_complete", arguments={}, problem="the JSON is cut off")
+    log = new().reply(reply("", cut))
+    assert next_step(log.state) == says(
+        started(cut), failed(cut, "invalid_arguments", "the JSON is cut off")
+    )
+
+
+def test_plain_mode_knows_no_control_tools() -> None:
+    """A completion is an unknown tool when autopilot is off."""
+    complete = done().calls[0]
+    log = new(autopilot=False).reply(done())
+    assert next_step(log.state) == says(
+        started(complete), failed(complete, "unknown_tool", "there is no tool `task_complete`")
+    )
+
+
+def test_plain_mode_never_nudges() -> None:
+    """A text ends the run when autopilot is off."""
+    played = play(new(autopilot=False), X, reply("bye"))
+    assert (*_shape(played), played.state.main.nudges) == ("success", None, 2, 0)
+
+
+def test_a_refusal_is_no_success_in_plain_mode_either() -> None:
+    """The run is incomplete when the provider stopped the answer."""
+    played = play(new(autopilot=False), reply("no", finish_reason="content_filter"))
+    assert _shape(played) == ("error_task_incomplete", "refusal", 1)
+
+
+def _shape(played: Played) -> tuple[str, str | None, int]:
+    return played.ending.subtype, played.ending.error_type, played.asked

@@ -1,0 +1,180 @@
+"""The fold: what is remembered of each fact."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from runner.core.events import (
+    Abort,
+    AssistantReasoning,
+    PermissionCompleted,
+    PermissionRequested,
+    RunnerHeartbeat,
+    RunnerResult,
+    SessionError,
+    SessionInfo,
+    SessionShutdown,
+    SessionWarning,
+    ToolExecutionComplete,
+    UserMessage,
+)
+from runner.core.ledger import ZERO
+from runner.core.messages import Assistant, ToolResult, User
+from runner.core.state import MAIN, State, Thread, apply, fold
+from tests.fakes import call, done, reply
+from tests.logs import MODEL, PRICE, READ_ONLY, SENTENCES, Log, task
+
+READ, EDIT = call("Read"), call("Edit")
+UNREMEMBERED = (
+    SessionInfo(info_type="notification", message="hello"),
+    AssistantReasoning(reasoning_id="r", content="hm"),
+    PermissionRequested(request_id="r", permission_request={"kind": "shell"}),
+    SessionWarning(warning_type="no_diff", message="no git"),
+    PermissionCompleted(
+        request_id="r", tool_call_id="c", result={"kind": "approved"}, reason="mode"
+    ),
+    SessionShutdown(
+        shutdown_type="routine",
+        session_start_time=0,
+        total_api_duration_ms=0,
+        code_changes={},
+        model_metrics={},
+        result_subtype="success",
+        exit_code=0,
+        total_cost_usd=ZERO,
+        current_model=MODEL,
+    ),
+)
+
+
+def test_an_opened_run_knows_its_spec_sentences_prices_and_tools() -> None:
+    """Everything a decision needs comes from the first events."""
+    spec = task(max_turns=3)
+    state = Log(spec).state
+    assert (state.need, state.sentences, state.system) == (spec, SENTENCES, "You are careful.")
+    assert (state.price(MODEL), state.price("other")) == (PRICE, None)
+    assert state.read_only_tools == frozenset(READ_ONLY)
+    assert state.main.messages == (User(text="Do it."),)
+
+
+def test_a_state_without_a_spec_says_so() -> None:
+    """Asking for the spec is an error, and no price or tool is known, before they are recorded."""
+    state = State()
+    assert (state.price(MODEL), state.read_only_tools) == (None, frozenset())
+    with pytest.raises(LookupError, match=r"no runner\.spec yet"):
+        _ = state.need
+
+
+@pytest.mark.parametrize("event", UNREMEMBERED, ids=lambda event: event.type)
+def test_some_facts_change_nothing_but_the_time(event: SessionInfo) -> None:
+    """The state is the same when such a fact is recorded."""
+    log = Log()
+    before = log.state
+    log.journal.clock.tick(1)
+    log.add(event)
+    assert log.state == replace(before, last_timestamp="2026-01-02T03:04:06.000Z")
+
+
+def test_ephemeral_records_are_not_folded() -> None:
+    """The state is the same when something was only shown."""
+    log = Log()
+    beat = log.journal.stamp(RunnerHeartbeat(phase="start", elapsed_s=30.0))
+    assert fold([*log.journal.records, beat]) == log.state
+
+
+def test_results_join_the_history_in_the_order_asked() -> None:
+    """The order of finishing does not matter when a turn ends."""
+    log = Log().reply(reply("look", READ, EDIT))
+    log.starts(READ).starts(EDIT).completes(EDIT, "failed").completes(READ).ends()
+    assert log.state.main.messages[1:] == (
+        Assistant(text="look", calls=(READ, EDIT)),
+        ToolResult(call_id="Read-1", name="Read", content="ok"),
+        ToolResult(call_id="Edit-1", name="Edit", content="failed", is_error=True),
+    )
+
+
+def test_calls_are_pending_until_they_have_a_result() -> None:
+    """A started call is still pending, and control calls are told apart."""
+    complete = done().calls[0]
+    log = Log().reply(reply("", READ, EDIT, complete)).runs(READ).starts(EDIT)
+    main = log.state.main
+    assert (main.pending, main.pending_tools, main.started) == (
+        (EDIT, complete),
+        (EDIT,),
+        frozenset({"Read-1", "Edit-1"}),
+    )
+    assert Thread().pending == ()
+
+
+def test_a_failed_call_leaves_no_reply_and_no_reservation() -> None:
+    """History and money are as before when a turn ends without a reply."""
+    log = Log()
+    before = log.state.main.messages
+    log.turn(reserved_usd="0.5").ends()
+    main = log.state.main
+    assert (main.messages, main.open_turn, main.replies, main.turns_started) == (before, None, 0, 1)
+    assert log.state.ledger.committed_usd == 0
+
+
+def test_an_attempt_after_a_failed_one_takes_over_the_reservation() -> None:
+    """A retry warning with an amount holds that amount."""
+    log = Log().turn(reserved_usd="0.5")
+    again = SessionWarning(
+        warning_type="model_retry", message="again", reserved_cost_usd=PRICE.input_per_mtok
+    )
+    assert log.add(again).state.ledger.reserved == {MAIN: PRICE.input_per_mtok}
+
+
+def test_the_first_of_each_kind_of_stop_stays() -> None:
+    """A second abort, cap or failure changes nothing."""
+    aborts = (
+        Abort(reason="user_initiated", cause="SIGINT"),
+        Abort(reason="remote_command", cause="SIGTERM"),
+    )
+    trips = (
+        SessionWarning(warning_type="error_max_turns", message="1"),
+        SessionWarning(warning_type="error_max_budget_usd", message="2"),
+    )
+    errors = tuple(SessionError(error_type=kind, message="m") for kind in ("quota", "internal"))
+    state = Log().add(*aborts, *trips, *errors).state
+    assert (state.abort, state.tripped, state.failure) == (aborts[0], trips[0], errors[0])
+
+
+def test_the_result_is_remembered() -> None:
+    """The state knows that it is over when the result was recorded."""
+    assert Log().add(RunnerResult(result={"subtype": "success"})).state.result == {
+        "subtype": "success"
+    }
+
+
+def test_agents_have_their_own_threads_and_share_the_ledger() -> None:
+    """A sub-agent's messages stay its own when it speaks."""
+    log = Log()
+    heard = log.journal.append(UserMessage(content="look around"), "agent-1")
+    state = apply(log.state, heard)
+    assert (state.main, state.threads["agent-1"].messages) == (
+        log.state.main,
+        (User(text="look around"),),
+    )
+
+
+def test_a_denial_of_an_unknown_call_is_no_denial_of_the_open_reply() -> None:
+    """Nothing is listed when no reply asked for the call."""
+    denied = PermissionCompleted(
+        request_id="r", tool_call_id="x", result={"kind": "denied-by-rules"}, reason="rule"
+    )
+    assert Log().add(denied).state.denials == ()
+    assert Log().reply(reply("", READ)).add(denied).state.denials == ()
+
+
+def test_an_outcome_without_words_is_an_empty_result() -> None:
+    """A result from a log that holds neither result nor error reads as empty."""
+    log = Log().reply(reply("", READ))
+    log.add(
+        ToolExecutionComplete(
+            tool_call_id="Read-1", tool_name="Read", success=True, turn_id=log.turn_id
+        )
+    )
+    assert log.state.main.results["Read-1"].content == ""

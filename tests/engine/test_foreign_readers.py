@@ -1,0 +1,156 @@
+"""Other people's parsers read our logs and streams: those of the Copilot and Claude SDKs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from claude_agent_sdk._internal.message_parser import parse_message
+from claude_agent_sdk.types import ResultMessage, StreamEvent
+from copilot.generated.session_events import SessionEvent, SessionEventType
+
+from runner.core.events import EPHEMERAL_TYPES, PERSISTED_TYPES, SessionInfo, to_json
+from runner.core.messages import ReasoningBlock
+from runner.core.views import ClaudeView
+from runner.engine.loop import Interruption
+from runner.ports import ModelError, ToolContext, ToolDenied, ToolFailure, ToolOutput
+from tests.fakes import Answer, FakeTool, RetryUpTo, call, done, reply
+from tests.logs import task
+from tests.stage import Stage, play_out, set_of_tools, set_stage
+from tests.virtual_time import run_virtual
+
+BUSY = ModelError("rate_limit", "busy", retryable=True, status_code=429, may_bill=True)
+ONE_NANO = Decimal("0.000000001")
+GONE = ModelError("provider_unavailable", "connection refused")
+
+
+async def talk(arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+    context.on_progress("half way")
+    await asyncio.sleep(40)
+    return ToolOutput(content="ok", details="- a\n+ b")
+
+
+async def fail(arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+    raise ToolFailure("no such file")
+
+
+async def refuse(arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+    raise ToolDenied("outside the roots")
+
+
+def good_run() -> Stage:
+    """Everything that can happen in a run that ends well."""
+    tools = (
+        FakeTool(name="Bash", kind="shell", work=talk),
+        FakeTool(name="Edit", kind="write", work=fail),
+        FakeTool(name="Read", kind="read", read_only=True, work=refuse),
+        *set_of_tools()[4:],
+    )
+    calls = [call(name) for name in ("Bash", "Edit", "Read", "TaskCreate", "Nope")]
+    said = reply("look", *calls, reasoning=(ReasoningBlock(text="hm", signature="s"),))
+    unsigned = reply("half", reasoning=(ReasoningBlock(text="hm"),))
+    answers: list[Answer] = [BUSY, said, unsigned, done()]
+    stage = set_stage(answers, tools=tools, retry=RetryUpTo(attempts=2))
+    stage.engine.recorder.record(SessionInfo(info_type="notification", message="hello"))
+    return play_out(stage)
+
+
+def denied_run() -> Stage:
+    """Every kind of call, with nothing allowed."""
+    spec = task(permission_mode="default", disallowed_tools=("Read", "Glob", "TaskCreate"))
+    calls = [call(tool.name, file_path="a") for tool in set_of_tools()]
+    blocked = call("task_blocked", reason="nothing is allowed")
+    return play_out(set_stage([reply("", *calls), reply("", blocked)], spec=spec))
+
+
+def failed_run() -> Stage:
+    """The provider is down."""
+    return play_out(set_stage([GONE]))
+
+
+def capped_run() -> Stage:
+    """The turn cap ends it."""
+    turns = [reply("", call("Read"))] * 2
+    return play_out(set_stage(turns, spec=task(max_turns=1)))
+
+
+def unpaid_run() -> Stage:
+    """The budget does not pay for one call."""
+    return play_out(set_stage([], spec=task(max_budget_usd=ONE_NANO)))
+
+
+def cancelled_run() -> Stage:
+    """A signal stops it in a tool."""
+    stage = set_stage([reply("", call("Bash"))], tools=(FakeTool(name="Bash", work=talk),))
+    stage.interruption = Interruption(cause="SIGTERM")
+
+    async def run() -> None:
+        running = asyncio.current_task()
+        assert running is not None
+        asyncio.get_running_loop().call_later(5, running.cancel)
+        await stage.run()
+
+    run_virtual(run())
+    return stage
+
+
+RUNS = (good_run, denied_run, failed_run, capped_run, unpaid_run, cancelled_run)
+
+
+def everything_shown(stage: Stage) -> list[dict[str, Any]]:
+    """Every record of the stream as the JSON a reader gets."""
+    return [json.loads(json.dumps(to_json(record))) for record in stage.sink.records]
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_the_copilot_sdk_reads_every_line(run: Any) -> None:
+    """Its generated classes parse the log and the stream, and know every type but `runner.*`."""
+    for line in everything_shown(run()):
+        event = SessionEvent.from_dict(line)
+        ours = line["type"].startswith("runner.")
+        assert (event.type is SessionEventType.UNKNOWN) == ours, line["type"]
+
+
+def test_these_runs_hold_every_type_there_is() -> None:
+    """No event class is left out of what the SDK was shown."""
+    shown = {line["type"] for run in RUNS for line in everything_shown(run())}
+    assert shown == {*PERSISTED_TYPES, *EPHEMERAL_TYPES}
+
+
+@pytest.mark.parametrize("partial", [True, False])
+@pytest.mark.parametrize("run", RUNS)
+def test_the_claude_sdk_reads_every_message(run: Any, partial: bool) -> None:
+    """Its parser knows every message, init first, stream events on request, the result last."""
+    stage = run()
+    view = ClaudeView(partial=partial)
+    messages = [m for record in stage.sink.records for m in view.feed(record)]
+    messages = json.loads(json.dumps([*messages, stage.result]))
+    parsed = [parse_message(message) for message in messages]
+    assert None not in parsed
+    assert messages[0]["subtype"] == "init"
+    assert partial or not any(isinstance(message, StreamEvent) for message in parsed)
+    last = parsed[-1]
+    assert isinstance(last, ResultMessage)
+    assert (last.subtype, last.session_id) == (stage.result["subtype"], "session-1")
+
+
+def test_the_copilot_classes_keep_what_they_read() -> None:
+    """Nothing that the SDK's classes model is lost when a line goes through them."""
+    lines = [line for line in everything_shown(good_run()) if "runner." not in line["type"]]
+    for line in lines:
+        kept = SessionEvent.from_dict(line).to_dict()["data"]
+        kept.pop("startTime", None)  # the same moment in other characters
+        assert part_of(kept, line["data"]) == kept, line["type"]
+
+
+def part_of(kept: Any, ours: Any) -> Any:
+    """Ours without the keys the other side does not know."""
+    if isinstance(kept, dict) and isinstance(ours, dict):
+        return {key: part_of(value, ours.get(key)) for key, value in kept.items()}
+    if isinstance(kept, list) and isinstance(ours, list):
+        return [part_of(*pair) for pair in zip(kept, ours, strict=True)]
+    return ours
