@@ -1,0 +1,1 @@
+"""Benchmarks for people: figures and ratios measured in one run, never a timed test."""

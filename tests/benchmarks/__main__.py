@@ -1,0 +1,123 @@
+"""Measure start-up and own time per turn against a bare litellm loop, side by side.
+
+    python -m tests.benchmarks [--turns 200] [--repeat 3]
+
+Prints figures and ratios next to the budgets of the design. The numbers are for people: they
+depend on the machine, so nothing here is a test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from tests.servers import D, ModelServer, Step, X
+
+BARE = Path(__file__).with_name("bare_loop.py")
+MODEL = "openai/gpt-4o-mini"
+ENVIRONMENT = {**os.environ, "OPENAI_API_KEY": "none", "CI": "true"}
+
+
+def main() -> None:
+    """Run every measurement and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--turns", type=int, default=200)
+    parser.add_argument("--repeat", type=int, default=3)
+    options = parser.parse_args()
+    print(f"{'what':<52}{'ours':>10}{'yardstick':>11}{'ratio':>8}  budget")
+    cold_start(options.repeat)
+    with tempfile.TemporaryDirectory() as folder:
+        per_turn(Path(folder), options.turns, options.repeat)
+
+
+def cold_start(repeat: int) -> None:
+    """Commands that need no model, against importing click and yaml."""
+    yardstick = wall_s([sys.executable, "-c", "import click, yaml"], repeat)
+    task = "configs/tasks/quickstart.yaml"
+    for words in (["--help"], ["exit-codes"], ["sessions"], ["validate", task]):
+        ours = wall_s([sys.executable, "-m", "runner", *words], repeat)
+        row(f"autopilot {' '.join(words)}, s", ours, yardstick, "2.5x")
+
+
+def per_turn(folder: Path, turns: int, repeat: int) -> None:
+    """The same script of Bash calls through both loops; times are the server's."""
+    ours, bare = [], []
+    for number in range(repeat):
+        bare.append(requests_at([sys.executable, str(BARE)], turns, folder / f"bare{number}"))
+        command = [sys.executable, "-m", "runner", "run"]
+        ours.append(requests_at(command, turns, folder / f"ours{number}"))
+    row("exec to first request, s", first(ours), first(bare), "1.1x")
+    for turn in (30, turns):
+        label = f"time per turn around turn {turn}, ms"
+        mine, theirs = (around(runs, turn) * 1000 for runs in (ours, bare))
+        row(label, mine, theirs, "1.5x")
+
+
+def requests_at(command: Sequence[str], turns: int, folder: Path) -> list[float]:
+    """Seconds from exec to each request, as the server saw them."""
+    folder.mkdir()
+    steps: list[Step] = [X(("Bash", {"command": "echo hello"})) for _ in range(turns)]
+    with ModelServer(wire="openai", steps=[*steps, D("done")]) as server:
+        if command[-1] == "run":
+            arguments = [str(write_spec(folder, server.base_url)), "--home", str(folder / "home")]
+        else:
+            arguments = [MODEL, server.base_url]
+        started = time.monotonic()
+        subprocess.run([*command, *arguments], check=True, capture_output=True, env=ENVIRONMENT)
+        return [request.received_at - started for request in server.requests]
+
+
+def write_spec(folder: Path, api_base: str) -> Path:
+    """A task that allows Bash and runs against the loopback server."""
+    workspace = folder / "workspace"
+    workspace.mkdir()
+    spec = {
+        "name": "benchmark",
+        "prompt": "Go on until done.",
+        "model": MODEL,
+        "api_base": api_base,
+        "max_output_tokens": 1024,
+        "workspace": str(workspace),
+        "allowed_tools": ["Bash"],
+    }
+    path = folder / "task.yaml"
+    path.write_text(json.dumps(spec))
+    return path
+
+
+def wall_s(command: Sequence[str], repeat: int) -> float:
+    """Median wall time of a command, one warm-up first."""
+    times = []
+    for _ in range(repeat + 1):
+        started = time.monotonic()
+        subprocess.run(command, check=True, capture_output=True, env=ENVIRONMENT)
+        times.append(time.monotonic() - started)
+    return statistics.median(times[1:])
+
+
+def around(runs: list[list[float]], turn: int) -> float:
+    """The median seconds from request to request over the ten before this turn."""
+    pairs = [pairwise(times[turn - 11 : turn]) for times in runs]
+    return statistics.median(later - earlier for gaps in pairs for earlier, later in gaps)
+
+
+def first(runs: list[list[float]]) -> float:
+    """The median seconds from exec to the first request."""
+    return statistics.median(times[0] for times in runs)
+
+
+def row(label: str, ours: float, yardstick: float, budget: str) -> None:
+    """One line of the table."""
+    print(f"{label:<52}{ours:>10.3f}{yardstick:>11.3f}{ours / yardstick:>8.2f}  {budget}")
+
+
+main()
