@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from runner.core.events import Event, Persisted, Record
+from runner.core.events import Event, FileEffect, FileState, Persisted, Record
 from runner.core.messages import ModelReply, ModelRequest, ToolSpec
+from runner.core.state import State
 
 T = TypeVar("T")
 
@@ -70,6 +71,11 @@ class Model(Protocol):
         before this returns, so that it stops billing."""
         ...
 
+    async def ready(self) -> None:
+        """Whatever has to be loaded before the first request; nothing is sent and nothing billed.
+        Never raises."""
+        ...
+
     async def count_tokens(self, request: ModelRequest) -> int:
         """About how many input tokens the request has, for the first reservation.
         Works offline, never raises."""
@@ -106,13 +112,15 @@ class ToolOutput:
     """What a tool gives back: `content` for the model, `details` for people (a diff, a title).
 
     `is_error` marks an answer that reports a failure of the thing that was run (a non-zero
-    exit). `output_file` is where the whole output is when `content` was cut by the tool.
+    exit). `output_file` is where the whole output is when `content` was cut by the tool. `file`
+    is the file whose content the model knows after the call.
     """
 
     content: str
     details: str | None = None
     is_error: bool = False
     output_file: str | None = None
+    file: FileState | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +150,24 @@ class Tool(Protocol):
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         """Do it. Raises `ToolFailure` to fail politely; anything else is a bug that becomes an
         error result. Cancelled: nothing it started is alive when this returns."""
+        ...
+
+
+@runtime_checkable
+class FileTool(Tool, Protocol):
+    """A tool whose whole effect is the new content of one file."""
+
+    def foresee(self, arguments: Mapping[str, Any]) -> FileEffect:
+        """What `run` would do to the file now. Changes nothing. Raises `ToolFailure`."""
+        ...
+
+    def recall(self, effect: FileEffect) -> Literal["applied", "pending", "unknown"]:
+        """Whether an announced effect happened, by the file's hash: it is there, the file is
+        as it was before (a new `run` will not ask for it to be read again), or neither."""
+        ...
+
+    def remember(self, file: FileState) -> None:
+        """The model knows this content of this file, from before the run was resumed."""
         ...
 
 
@@ -230,6 +256,10 @@ class Clock(Protocol):
 
 class Sink(Protocol):
     """Shows records as they happen. Never raises, never blocks the loop for long."""
+
+    def catch_up(self, state: State) -> None:
+        """A session goes on from this state; called once, before anything is shown."""
+        ...
 
     def show(self, record: Record) -> None:
         """Show one record, persisted or ephemeral."""

@@ -21,6 +21,7 @@ from runner.core.messages import (
     ToolSpec,
     Usage,
 )
+from runner.core.state import State
 from runner.ports import Delta, JournalError, ModelError, ToolContext, ToolOutput
 
 T = TypeVar("T")
@@ -104,6 +105,11 @@ class RecordingSink:
 
     records: list[Record] = field(default_factory=list)
     results: list[Mapping[str, Any]] = field(default_factory=list)
+    begun_from: list[State] = field(default_factory=list)
+
+    def catch_up(self, state: State) -> None:
+        """Remember where the session stood."""
+        self.begun_from.append(state)
 
     def show(self, record: Record) -> None:
         """Remember one record."""
@@ -140,6 +146,9 @@ class FakeModel:
         if reply.text:
             on_delta(Delta(kind="text", text=reply.text))
         return reply
+
+    async def ready(self) -> None:
+        """There is nothing to load."""
 
     async def count_tokens(self, request: ModelRequest) -> int:
         """The number the model was made with."""

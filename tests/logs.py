@@ -7,16 +7,21 @@ from decimal import Decimal
 from typing import Any
 
 from runner.core import wire
+from runner.core.endings import Ending
 from runner.core.events import (
     AssistantMessage,
     AssistantTurnEnd,
     AssistantTurnStart,
     ErrorCode,
+    FileEffect,
     Persisted,
     PriceListing,
     Reasoning,
     RunnerPreflight,
+    RunnerResult,
     RunnerSpec,
+    SessionResume,
+    SessionShutdown,
     SessionStart,
     SessionUsageCheckpoint,
     SystemMessage,
@@ -29,7 +34,6 @@ from runner.core.events import (
     UserMessage,
 )
 from runner.core.messages import ModelReply, ToolCall, Usage
-from runner.core.outcome import Ending
 from runner.core.policy import AskModel, Finish, RunTools, Say, deciding_rule, next_step
 from runner.core.spec import TaskSpec
 from runner.core.state import State, apply
@@ -49,6 +53,8 @@ SENTENCES = {
     "denied": "{tool} was denied: {reason}",
     "cancelled": "The run was stopped.",
     "not_run": "A limit was reached.",
+    "interrupted": "Nobody knows what it did.",
+    "applied": "{path} is changed already.",
     "task_complete": "The task is marked complete.",
     "task_blocked": "The task is marked blocked.",
 }
@@ -79,6 +85,7 @@ def opening(
             sandbox="process",
             workspace="/work",
             prices=() if price is None else (price,),
+            versions={"runner": "0.1.0"},
         ),
         SystemMessage(content="You are careful."),
         UserMessage(content=spec.prompt, agent_mode="autopilot" if spec.autopilot else None),
@@ -166,7 +173,7 @@ class Log:
         """A turn up to its reply: started, paid, heard."""
         return self.turn().paid(cost_usd).hears(said)
 
-    def starts(self, call: ToolCall) -> Log:
+    def starts(self, call: ToolCall, effect: FileEffect | None = None) -> Log:
         """The call is about to run."""
         return self.add(
             ToolExecutionStart(
@@ -174,6 +181,7 @@ class Log:
                 tool_name=call.name,
                 arguments=call.arguments,
                 turn_id=self.turn_id,
+                effect=effect,
             )
         )
 
@@ -195,6 +203,37 @@ class Log:
         for call in calls:
             self.starts(call).completes(call, code)
         return self
+
+    def finishes(self, subtype: str = "error_max_turns", error_type: str | None = None) -> Log:
+        """The part of the session is over, with this result."""
+        result = {"subtype": subtype} | ({"error_type": error_type} if error_type else {})
+        return self.add(
+            RunnerResult(result=result),
+            SessionShutdown(
+                shutdown_type="routine",
+                session_start_time=0,
+                total_api_duration_ms=0,
+                code_changes={},
+                model_metrics={},
+                result_subtype=subtype,
+                exit_code=0,
+                total_cost_usd=self.state.ledger.spent_usd,
+                current_model=MODEL,
+            ),
+        )
+
+    def resumes(self, note: str = "Go on.", *, carries: bool = True) -> Log:
+        """The session goes on."""
+        return self.add(
+            SessionResume(
+                session_id="session-1",
+                resume_time=self.journal.clock.now(),
+                event_count=len(self.journal.lines),
+                selected_model=MODEL,
+                carries=carries,
+                note=note,
+            )
+        )
 
     def ends(self) -> Log:
         """End the open turn."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.core import wire
+from runner.core.endings import Ending
 from runner.core.events import (
     EPHEMERAL_TYPES,
     AssistantMessage,
@@ -40,7 +41,7 @@ from runner.core.events import (
     UserMessage,
     to_json,
 )
-from runner.core.outcome import Ending, build_result, result_json
+from runner.core.outcome import build_result, result_json
 from runner.core.spec import TaskSpec, WorkspaceSpec
 from runner.core.state import fold
 

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runner.core.events import PriceListing, Record, ToolListing
+from runner.core import wire
+from runner.core.endings import Ending
+from runner.core.events import (
+    PriceListing,
+    Record,
+    RunnerPreflight,
+    RunnerSpec,
+    SessionResume,
+    SystemMessage,
+    ToolListing,
+)
 from runner.core.messages import CONTROL_TOOLS, ToolSpec
-from runner.core.outcome import Ending
 from runner.core.spec import TaskSpec
-from runner.core.state import State
+from runner.core.state import State, fold
 from runner.engine import finish, loop
 from runner.engine.engine import Engine
 from runner.engine.loop import Interruption
 from runner.engine.recorder import Recorder
+from runner.engine.recover import close_model_call
 from runner.ports import Retry, Tool
 from tests.fakes import Answer, FakeModel, FakeTool, MemoryJournal, NoRetry, RecordingSink
-from tests.logs import PRICE, opening, task
+from tests.logs import PRICE, SENTENCES, opening, task
 from tests.virtual_time import run_virtual
 
 NOWHERE = Path("/nowhere")
@@ -121,6 +132,48 @@ def set_stage(
         new_id=journal.new_id,
         files_dir=files_dir,
     )
+    return Stage(engine, model, journal, sink)
+
+
+def go_on(
+    stage: Stage,
+    *,
+    lines: int | None = None,
+    answers: Iterable[Answer] = (),
+    tools: tuple[Tool, ...] | None = None,
+    spec: TaskSpec | None = None,
+    carries: bool | None = None,
+) -> Stage:
+    """The session after a kill at this line, resumed up to where `recover` is due.
+
+    Its sink has seen nothing of what was before. Tools that are not given are the old ones.
+    """
+    records = stage.journal.records[:lines]
+    events = (record.event for record in stage.journal.records)
+    preflight = next(event for event in events if isinstance(event, RunnerPreflight))
+    resumed = spec or stage.state.need
+    journal = replace(stage.journal, records=records, lines=stage.journal.lines[:lines])
+    before, sink = fold(records), RecordingSink()
+    recorder = Recorder(journal=journal, sinks=(sink,), state=before)
+    recorder.record(
+        SessionResume(
+            session_id="session-1",
+            resume_time=journal.clock.now(),
+            event_count=len(records),
+            selected_model=resumed.model,
+            carries=not before.ended if carries is None else carries,
+            note="Go on." if before.main.messages else "Do it.",
+        )
+    )
+    close_model_call(recorder)
+    recorder.record(RunnerSpec(spec=wire.encode(resumed), spec_hash="0" * 64, sentences=SENTENCES))
+    recorder.record(preflight)
+    if not before.system:
+        recorder.record(SystemMessage(content="You are careful."))
+    model = FakeModel(answers)
+    engine = replace(stage.engine, recorder=recorder, model=model)
+    if tools is not None:
+        engine.tools = {tool.spec.name: tool for tool in tools}
     return Stage(engine, model, journal, sink)
 
 

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +22,7 @@ from tests.fakes import FakeClock, counted_ids
 
 GOLDEN = Path(__file__).parent / "golden"
 SCENARIOS = sorted(path.name for path in GOLDEN.iterdir() if path.is_dir())
+PAPERS = ("events.jsonl", "result.json")
 STAGE = Path("/tmp/autopilot-golden")
 """Paths are facts of a log, so every scenario runs at the same place everywhere."""
 
@@ -28,17 +31,20 @@ STAGE = Path("/tmp/autopilot-golden")
 def test_a_scenario_gives_its_log_and_result_byte_for_byte(
     name: str, request: pytest.FixtureRequest
 ) -> None:
-    """The log and the result equal the recorded ones when the world is the recorded one."""
+    """The log and the result equal the recorded ones when the world is the recorded one.
+
+    What is in `files/` needs no record of its own: the log names each file by its content.
+    """
     with _stage(name) as stage:
         finished = _play(stage)
         assert finished.folder is not None
-        got = {
-            "events.jsonl": (finished.folder / "events.jsonl").read_bytes(),
-            "result.json": (finished.folder / "result.json").read_bytes(),
-        }
+        got = {paper: (finished.folder / paper).read_bytes() for paper in PAPERS}
+        kept = {path.name: path.read_bytes() for path in (finished.folder / "files").iterdir()}
     if request.config.getoption("--update-golden"):
         for paper, content in got.items():
             (GOLDEN / name / paper).write_bytes(content)
+    assert all(hashlib.sha256(content).hexdigest() == file for file, content in kept.items())
+    assert kept.keys() == set(re.findall(r"files/([0-9a-f]{64})", got["events.jsonl"].decode()))
     wanted = {paper: (GOLDEN / name / paper).read_bytes() for paper in got}
     assert got == wanted
     assert json.loads(got["result.json"])["exit_code"] == finished.exit_code

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Put `content` at `path`, whole or not at all. Raises `OSError`."""
     draft = path.with_name(f"{path.name}.part")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, 0o600)  # a umask may have taken some of it
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        draft.replace(path)
+    except OSError:
+        with suppress(OSError):  # the first error is the one to tell
+            draft.unlink()
+        raise
     sync_folder(path.parent)
 
 

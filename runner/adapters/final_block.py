@@ -9,7 +9,7 @@ from typing import Any
 
 from runner.adapters.journal import LOG, SessionError, session_dir
 from runner.adapters.log import Line, Span
-from runner.core.outcome import Ending, row_of
+from runner.core.endings import Ending, row_of
 from runner.core.state import State
 from runner.core.words import count, span, usd
 

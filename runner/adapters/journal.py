@@ -13,7 +13,9 @@ import hashlib
 import json
 import os
 import re
+import select
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from runner.adapters.durable import sync_folder, write_whole
 from runner.adapters.log_reader import LOG, LogDamaged, LogReader
 from runner.adapters.spill import MAX_LINE_BYTES, shorten
 from runner.core import events
-from runner.core.events import Event, Persisted, Record
+from runner.core.events import Event, Persisted, Record, RunnerLogRecovered
 from runner.core.spec import Durability
 from runner.ports import Clock, JournalError
 
@@ -43,6 +45,8 @@ __all__ = [
 ]
 
 SESSION_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
+LOCK_TRIES = 5
+LOCK_WAIT_S = 0.02
 BARRIERS = ("assistant.turn_start", "tool.execution_start", "session.usage_checkpoint")
 """Events that are durable before what follows them, in durability `barrier`."""
 
@@ -69,8 +73,10 @@ class FileJournal:
         clock: Clock,
         new_id: Callable[[], str],
         durability: Durability = "event",
+        reopen: bool = False,
     ) -> None:
-        """Create the folder, take its lock, open its log. Raises `SessionError`."""
+        """Take the folder's lock and open its log: a new one, or with `reopen` the one that is
+        there, which must be replayed before anything is appended. Raises `SessionError`."""
         self.folder = folder
         self.files = folder / "files"
         self._clock = clock
@@ -80,9 +86,10 @@ class FileJournal:
         self._head: str | None = None
         self._last_id: str | None = None
         self._broken: str | None = None
+        self.torn: RunnerLogRecovered | None = None
         try:
             self._lock = _lock(folder)
-            self._log = _create(folder)
+            self._log = _open(folder) if reopen else _create(folder)
         except OSError as error:
             raise SessionError(f"cannot write {folder}: {error.strerror}") from error
 
@@ -90,6 +97,41 @@ class FileJournal:
     def head(self) -> str | None:
         """SHA-256 of the last line written."""
         return self._head
+
+    @property
+    def lines(self) -> int:
+        """How many lines the log has."""
+        return self._seq
+
+    def replay(self) -> Iterator[Record]:
+        """The records that are there, streamed; afterwards the next line follows them.
+
+        A torn tail is set aside first, see `torn`. Raises `LogDamaged`.
+        """
+        reader = LogReader(self.folder)
+        yield from reader
+        self._seq, self._head, self._last_id = reader.seq, reader.head, reader.last_id
+        if reader.torn_bytes:
+            self.torn = self._set_aside(reader.valid_bytes, reader.torn_bytes)
+
+    def _set_aside(self, offset: int, size: int) -> RunnerLogRecovered:
+        """Keep the piece of a line that a kill left, and cut it off. Raises `JournalError`."""
+        name = f"torn/{offset}"
+        try:
+            (self.folder / "torn").mkdir(mode=0o700, exist_ok=True)
+            with (self.folder / LOG).open("rb") as log:
+                log.seek(offset)
+                write_whole(self.folder / name, log.read())
+            os.ftruncate(self._log, offset)
+            os.fsync(self._log)
+        except OSError as error:
+            raise JournalError(f"cannot repair {self.folder / LOG}: {error}") from error
+        return RunnerLogRecovered(offset=offset, torn_bytes=size, torn_file=name)
+
+    def retire_result(self) -> None:
+        """Move the result of an earlier run out of the way: this one has none yet."""
+        with suppress(FileNotFoundError):
+            (self.folder / RESULT).rename(self.folder / f"result-{self._seq}.json")
 
     def append(self, event: Persisted, agent_id: str | None = None) -> Record:
         """Write one line, durably, and return it. Raises `JournalError`."""
@@ -186,12 +228,17 @@ def session_dir(home: Path, session_id: str) -> Path:
 def _lock(folder: Path) -> int:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise SessionLocked(f"session {folder.name} is being written by another run") from None
-    return descriptor
+    for _ in range(LOCK_TRIES):  # a command that only looks holds it for a moment
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        select.select([], [], [], LOCK_WAIT_S)
+    os.close(descriptor)
+    raise SessionLocked(f"session {folder.name} is being written by another run")
+
+
+def _open(folder: Path) -> int:
+    return os.open(folder / LOG, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
 
 def _create(folder: Path) -> int:

@@ -93,6 +93,11 @@ class LitellmModel:
         usage = reported_usage(getattr(stream, "chunks", None) or ())
         return parts.reply(taken=_call_ids(request), usage=usage)
 
+    async def ready(self) -> None:
+        """Wait for the import; if it failed, the first `ask` says so."""
+        with suppress(*_COUNT_FAILURES):
+            await asyncio.wrap_future(start_import())
+
     async def count_tokens(self, request: ModelRequest) -> int:
         """About how many tokens the request has, counted by litellm; half its bytes otherwise."""
         messages = wire_messages(request, anthropic=False)

@@ -6,8 +6,11 @@ import errno
 import os
 import select
 import threading
+from collections.abc import Iterator
 from queue import SimpleQueue
 
+STALLED_S = 20.0
+PIPE_BYTES = 4096
 _READER_GONE = frozenset({errno.EPIPE, errno.ECONNRESET, errno.EBADF})
 
 
@@ -15,13 +18,14 @@ class Outlet:
     """Writes texts to a descriptor, in order, from a thread of its own.
 
     A slow reader holds up that thread and not the run; what it has not read yet waits in memory.
-    Once the reader is gone the rest is dropped.
+    Once the reader is gone, or at the end reads nothing for `STALLED_S`, the rest is dropped.
     """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._queue: SimpleQueue[bytes | threading.Event | None] = SimpleQueue()
         self._error: OSError | None = None
+        self._written = 0
         self._thread = threading.Thread(target=self._drain, name="outlet", daemon=True)
         self._thread.start()
 
@@ -40,9 +44,16 @@ class Outlet:
         reached.wait(timeout_s)
 
     def close(self) -> OSError | None:
-        """Wait until everything is written; why it could not be, unless the reader just left."""
+        """Wait until everything is written; why it could not be, unless the reader just left.
+
+        A process that is over must not wait for ever on a reader that does not read.
+        """
         self._queue.put(None)
-        self._thread.join()
+        while self._thread.is_alive():
+            before = self._written
+            self._thread.join(STALLED_S)
+            if self._thread.is_alive() and self._written == before:
+                return OSError(errno.ETIMEDOUT, f"nothing was read for {STALLED_S:g} s")
         gone = self._error is not None and self._error.errno in _READER_GONE
         return None if gone else self._error
 
@@ -52,9 +63,17 @@ class Outlet:
                 chunk.set()
             elif self._error is None:
                 try:
-                    write_all(self._descriptor, chunk)
+                    for part in _parts(chunk):
+                        write_all(self._descriptor, part)
+                        self._written += len(part)
                 except OSError as error:
                     self._error = error
+
+
+def _parts(chunk: bytes) -> Iterator[bytes]:
+    """In pieces that a pipe takes at once, so that progress shows."""
+    for start in range(0, len(chunk), PIPE_BYTES):
+        yield chunk[start : start + PIPE_BYTES]
 
 
 def write_all(descriptor: int, content: bytes) -> None:

@@ -7,7 +7,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from runner.adapters.prices import find_price, model_limits, nearest_models
+from runner.adapters.prices import find_price, model_limits, nearest_models, provider_of
+from runner.adapters.scripted_model import ScriptedModel, ScriptError
 from runner.core.events import Check, PriceListing
 from runner.core.spec import TaskSpec
 
@@ -32,17 +33,17 @@ def is_embedded(spec: TaskSpec) -> bool:
 
 
 def key_variable(spec: TaskSpec) -> str | None:
-    """The name of the variable the model's key is read from; None when it needs none."""
+    """The variable the model's key is read from; None when it needs none, or litellm knows."""
     if is_embedded(spec):
         return None
-    return spec.api_key_env or PROVIDER_KEYS.get(spec.model.partition("/")[0])
+    return spec.api_key_env or PROVIDER_KEYS.get(provider_of(spec.model) or "")
 
 
 def run_checks(spec: TaskSpec, environ: Mapping[str, str]) -> tuple[Check, ...]:
     """Every check, failed or not, in the order a person would look."""
     checks = [_workspace(spec), *_add_dirs(spec), _permission_mode(spec)]
     checks += [_git(environ), _ripgrep(environ)]
-    return (*checks, _model(spec), _key(spec, environ), _price(spec))
+    return (*checks, _model(spec), *_script(spec), _key(spec, environ), _price(spec))
 
 
 def price(spec: TaskSpec) -> PriceListing | None:
@@ -89,10 +90,23 @@ def _model(spec: TaskSpec) -> Check:
     return _bad("model", detail)
 
 
+def _script(spec: TaskSpec) -> list[Check]:
+    """The replies of an embedded model have to be readable before anything runs."""
+    if not is_embedded(spec):
+        return []
+    try:
+        ScriptedModel.load(Path(spec.model.removeprefix("scripted:")))
+    except ScriptError as error:
+        return [_bad("script", str(error))]
+    return [_good("script", "readable")]
+
+
 def _key(spec: TaskSpec, environ: Mapping[str, str]) -> Check:
+    if is_embedded(spec):
+        return _good("key", "none needed")
     variable = key_variable(spec)
     if variable is None:
-        return _good("key", "none needed")
+        return _good("key", "not checked: litellm looks for it where this provider's is kept")
     if environ.get(variable):
         return _good("key", f"from {variable}")
     if spec.api_key_env is None and spec.api_base is not None:

@@ -71,6 +71,15 @@ def find_price(model: str, pricing: PricingSpec | None) -> PriceListing | None:
     return _listing(model, "table", paid, made, read, write)
 
 
+def provider_of(model: str) -> str | None:
+    """Whose model this is: what stands before its `/`, else the provider the table names."""
+    provider, slash, _ = model.partition("/")
+    if slash:
+        return provider
+    entry = _entry(model)
+    return None if entry is None else _owner(entry)
+
+
 def model_limits(model: str) -> ModelLimits | None:
     """The sizes a model is listed with; None when it is not listed with both."""
     entry = _entry(model) or {}

@@ -33,6 +33,7 @@ from runner.core.events import (
     UserMessage,
 )
 from runner.core.limits import budget_left_usd, continues_left, turns_left
+from runner.core.spec import TaskSpec
 from runner.core.state import MAIN, State, apply
 from runner.core.words import count, gist, one_line, span, usd
 
@@ -55,6 +56,10 @@ class Progress:
         self._calls: dict[str, Mapping[str, Any]] = {}
         self._refusals: dict[str, str] = {}
         self._in_group = False
+
+    def catch_up(self, state: State) -> None:
+        """Go on counting from here."""
+        self._state = state
 
     def show(self, record: Record) -> None:
         """Say what this record means to somebody who watches; most say nothing."""
@@ -126,22 +131,12 @@ class Progress:
         rows = {
             "model": spec.model,
             "workspace": ("a copy of " if copied else "") + spec.workspace.path,
-            "caps": self._caps(),
+            "caps": caps_in_words(spec),
             "session": session.session_id if session else "",
         }
         words = "".join(f"\n  {name:<10} {value}" for name, value in rows.items())
         spans: tuple[Span, ...] = (("bold", spec.name), ("dim", words), ("plain", "\n"))
         return Line(event="start", spans=spans, fields={"task": spec.name, **rows}, at=at)
-
-    def _caps(self) -> str:
-        spec = self._state.need
-        caps = [
-            count(spec.max_turns, "tool-use turn") if spec.max_turns is not None else "",
-            usd(spec.max_budget_usd) if spec.max_budget_usd is not None else "",
-            span(spec.timeout) if spec.timeout is not None else "",
-            count(spec.max_autopilot_continues, "nudge") if spec.autopilot else "",
-        ]
-        return ", ".join(cap for cap in caps if cap) or "none"
 
     def _turn(self, event: AssistantMessage, at: str) -> Line:
         number = self._state.main.turns_started
@@ -223,11 +218,24 @@ class Progress:
         )
 
 
+def caps_in_words(spec: TaskSpec) -> str:
+    """Every cap a task has: `40 tool-use turns, $2.00, 30m, 5 nudges`."""
+    caps = [
+        count(spec.max_turns, "tool-use turn") if spec.max_turns is not None else "",
+        usd(spec.max_budget_usd) if spec.max_budget_usd is not None else "",
+        span(spec.timeout) if spec.timeout is not None else "",
+        count(spec.max_autopilot_continues, "nudge") if spec.autopilot else "",
+    ]
+    return ", ".join(cap for cap in caps if cap) or "none"
+
+
 def _outcome(event: ToolExecutionComplete) -> tuple[str, Style]:
     if event.success:
         return "ok", "good"
-    if event.error is not None and event.error.code in ("denied", "cancelled"):
-        return event.error.code, "warn"
+    if event.error is not None and event.error.code == "denied":
+        return "denied", "warn"
+    if event.error is not None and event.error.code == "cancelled":
+        return "stopped", "warn"
     if event.error is not None and event.error.code == "not_run":
         return "not run", "warn"
     return "failed", "bad"

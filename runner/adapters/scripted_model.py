@@ -71,6 +71,9 @@ class ScriptedModel:
             raise _error(said.failure)
         return _reply(said, request)
 
+    async def ready(self) -> None:
+        """There is nothing to load."""
+
     async def count_tokens(self, request: ModelRequest) -> int:
         """The estimate, or what the next reply will report if that is more."""
         coming = self.replies[self._next].usage if self._next < len(self.replies) else None

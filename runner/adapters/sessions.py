@@ -32,6 +32,7 @@ class Session:
     id: str
     folder: Path
     name: str
+    workspace: str
     created_at: str
     ending: str
     result: Mapping[str, Any] | None
@@ -73,6 +74,14 @@ def find_session(home: Path, wanted: str) -> Path:
     raise SessionError(f"no session `{wanted}` in {home / SESSIONS}")
 
 
+def newest_session(home: Path, workspace: Path) -> Session:
+    """The newest session of this workspace. Raises `SessionError` when there is none."""
+    for session in list_sessions(home):
+        if session.workspace == str(workspace):
+            return session
+    raise SessionError(f"no session of the workspace {workspace} in {home / SESSIONS}")
+
+
 def read_session(folder: Path) -> Session:
     """What is known of the session in this folder."""
     about, result = _about(folder), read_result(folder)
@@ -80,6 +89,7 @@ def read_session(folder: Path) -> Session:
         id=folder.name,
         folder=folder,
         name=str(about.get("name", "?")),
+        workspace=str(about.get("cwd", "")),
         created_at=str(about.get("created_at", "")),
         ending=str(result.get("subtype", "?")) if result else _unfinished(folder),
         result=result,
@@ -101,7 +111,7 @@ def remove_session(folder: Path) -> None:
 
     Raises `SessionLocked` while it is being written, `SessionError` when it cannot be removed.
     """
-    with _locked(folder):
+    with locked(folder):
         try:
             shutil.rmtree(folder)
         except OSError as error:
@@ -135,7 +145,7 @@ def _unfinished(folder: Path) -> str:
     if not (folder / LOG).exists():
         return "unfinished"
     try:
-        with _locked(folder):
+        with locked(folder):
             return "unfinished"
     except SessionLocked:
         return "running"
@@ -153,7 +163,7 @@ def _last_written_s(folder: Path) -> float:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Hold the session's lock. Raises `SessionLocked`, `SessionError`."""
     try:
         descriptor = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)

@@ -19,6 +19,7 @@ from runner.core.events import (
     Record,
     ToolExecutionPartialResult,
 )
+from runner.core.state import State
 from runner.core.views import ClaudeView
 from runner.ports import Sink
 
@@ -38,6 +39,9 @@ class Text:
         self._outlet = outlet
         self._clean = clean
 
+    def catch_up(self, state: State) -> None:
+        """Nothing: what was before was shown before."""
+
     def show(self, record: Record) -> None:
         """Nothing: the answer is known at the end."""
 
@@ -55,6 +59,9 @@ class Json:
     def __init__(self, outlet: Outlet) -> None:
         self._outlet = outlet
 
+    def catch_up(self, state: State) -> None:
+        """Nothing: what was before was shown before."""
+
     def show(self, record: Record) -> None:
         """Nothing: there is one result, at the end."""
 
@@ -69,6 +76,9 @@ class StreamJson:
     def __init__(self, outlet: Outlet, *, partial: bool) -> None:
         self._outlet = outlet
         self._view = ClaudeView(partial=partial)
+
+    def catch_up(self, state: State) -> None:
+        """Nothing: what was before was shown before."""
 
     def show(self, record: Record) -> None:
         """Write the messages this record stands for."""
@@ -86,6 +96,9 @@ class Events:
     def __init__(self, outlet: Outlet, *, partial: bool) -> None:
         self._outlet = outlet
         self._partial = partial
+
+    def catch_up(self, state: State) -> None:
+        """Nothing: what was before was shown before."""
 
     def show(self, record: Record) -> None:
         """Write the record; a piece of something only when pieces were asked for."""

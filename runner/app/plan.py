@@ -50,7 +50,7 @@ def plan(spec: TaskSpec, world: World | None = None) -> Plan:
     """Everything `run` would decide before its first model call."""
     surroundings = world or World()
     workspace = Path(spec.workspace.path)
-    built = wiring.toolbox(spec, workspace, surroundings.environ)
+    built = wiring.toolbox(spec, workspace, surroundings.environ, workspace)
     shown = wiring.offered_tools(spec, built)
     system = wiring.system_prompt(spec, workspace, surroundings.clock.now())
     tokens = _first_call_tokens(spec, system, shown)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from runner import __version__
-from runner.adapters import preflight, snapshot, workspace
-from runner.adapters.journal import FileJournal, SessionLocked, session_dir
+from runner.adapters import leftovers, preflight
+from runner.adapters.journal import FileJournal, LogDamaged, SessionLocked
 from runner.adapters.journal import SessionError as SessionFolderError
 from runner.adapters.retry import retry_policy
-from runner.adapters.scripted_model import ScriptError
 from runner.adapters.specfile import spec_hash
-from runner.app import signals, wiring
+from runner.adapters.workspace import WorkspaceError
+from runner.app import artifacts, signals, wiring
+from runner.app.session import Opened, open_session, prompts_differ, resume_event, widened
+from runner.app.worksite import Worksite
 from runner.app.world import Finished, RunOptions, World
 from runner.core import wire
+from runner.core.endings import Ending, ErrorType, exit_code
 from runner.core.events import (
     Check,
     RunnerPreflight,
@@ -32,16 +34,16 @@ from runner.core.events import (
     ToolListing,
     UserMessage,
 )
-from runner.core.outcome import Ending, ErrorType, build_result, exit_code, result_json
+from runner.core.messages import ToolSpec
+from runner.core.outcome import build_result, result_json
 from runner.core.spec import TaskSpec
 from runner.core.state import State
 from runner.engine import finish, loop
 from runner.engine.engine import Engine
 from runner.engine.loop import Interruption
 from runner.engine.recorder import Recorder
+from runner.engine.recover import close_model_call, recover
 from runner.ports import JournalError, Model, Sink
-
-PAPERS = ("events.jsonl", "result.json", "patch.diff")
 
 
 class Run:
@@ -57,23 +59,36 @@ class Run:
         self._interruption = Interruption()
         self._session_id = options.session_id or world.new_id()
         self._model: Model | None = None
-        self._baseline: snapshot.Snapshot | None = None
-        self._workspace = Path(spec.workspace.path)
 
     async def to_the_end(self) -> Finished:
         """Open the session, drive, finish."""
         signals.listen(self._interruption)
         try:
-            journal = self._open_journal()
-        except SessionFolderError as error:
+            opened = open_session(self._spec, self._options, self._world, self._session_id)
+        except (SessionFolderError, LogDamaged, JournalError) as error:
             return self._refused(error)
-        recorder = Recorder(journal=journal, sinks=self._sinks)
+        journal = opened.journal
+        if opened.lost_result is not None:
+            return self._let_go(self._written(journal, opened.lost_result))
+        self._session_id = journal.folder.name
+        site = Worksite(
+            self._spec,
+            folder=journal.folder,
+            home=self._options.home,
+            search_path=self._world.environ.get("PATH", os.defpath),
+        )
+        recorder = Recorder(journal=journal, sinks=self._sinks, state=opened.state)
+        for sink in self._sinks:
+            sink.catch_up(opened.state)
         try:
-            ending = await self._drive(recorder, journal)
+            ending = await self._drive(recorder, opened, site)
             self._interruption.closing = True
-            finished = await self._finish(recorder, journal, ending)
+            finished = await self._finish(recorder, opened, site, ending)
         except JournalError as error:
             ending = _ending("log_write", str(error))
+            finished = self._without_log(recorder.state, ending, journal.folder)
+        except Exception as bug:  # in the closing itself: nothing more can be recorded safely
+            ending = _ending("internal", _trace(bug))
             finished = self._without_log(recorder.state, ending, journal.folder)
         finally:
             if self._model is not None:
@@ -81,77 +96,54 @@ class Run:
             journal.close()
         return self._let_go(finished)
 
-    def _open_journal(self) -> FileJournal:
-        folder = session_dir(self._options.home, self._session_id)
-        journal = FileJournal(
-            folder,
-            clock=self._world.clock,
-            new_id=self._world.new_id,
-            durability=self._spec.limits.durability,
-        )
-        journal.write_workspace(
-            session_id=self._session_id, cwd=self._workspace, name=self._spec.name
-        )
-        return journal
-
-    async def _drive(self, recorder: Recorder, journal: FileJournal) -> Ending:
+    async def _drive(self, recorder: Recorder, opened: Opened, site: Worksite) -> Ending:
         """From the first event to the ending. Raises `JournalError` only."""
-        deadline = self._deadline()
+        deadline = None
         try:
-            engine = await self._set_up(recorder, journal, deadline)
+            self._record_start(recorder, opened)
+            deadline = self._deadline(recorder.state)
+            engine = await self._set_up(recorder, opened, site, deadline)
             if engine is None:
                 return loop.wind_down(recorder)
             return await loop.run(engine, deadline_s=deadline, interruption=self._interruption)
         except JournalError:
             raise
         except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()  # it is dealt with here; what follows is an ordinary end
             loop.abort(recorder, self._interruption.cause or "SIGTERM")
-        except TimeoutError:
-            loop.abort(recorder, "timeout")
+        except WorkspaceError as error:
+            recorder.record(SessionError(error_type="preflight", message=str(error)))
         except Exception as bug:  # the top of the app: a bug is an ending too, with its trace
-            recorder.record(
-                SessionError(
-                    error_type="internal",
-                    message=f"{type(bug).__name__}: {bug}",
-                    stack="".join(traceback.format_exception(bug)),
-                )
-            )
+            if isinstance(bug, TimeoutError) and _is_over(deadline):
+                loop.abort(recorder, "timeout")
+            else:
+                message = f"{type(bug).__name__}: {bug}"
+                stack = _trace(bug)
+                recorder.record(SessionError(error_type="internal", message=message, stack=stack))
         return loop.wind_down(recorder)
 
     async def _set_up(
-        self, recorder: Recorder, journal: FileJournal, deadline: float | None
+        self, recorder: Recorder, opened: Opened, site: Worksite, deadline: float | None
     ) -> Engine | None:
         """Check everything and wire the engine; None when a check failed (and is recorded)."""
         spec = self._spec
-        sentences = wiring.sentences()
-        self._record_start(recorder, sentences)
-        checks = self._check()
+        checks = self._check(opened.state, recorder.state)
         failed = [check for check in checks if not check.ok]
         if not failed:
             async with asyncio.timeout_at(deadline):
-                await self._prepare_workspace(recorder, journal)
-        toolbox = wiring.toolbox(spec, self._workspace, self._world.environ)
+                await site.prepare()
+        toolbox = wiring.toolbox(spec, site.path, self._world.environ, opened.journal.folder)
         shown = wiring.offered_tools(spec, toolbox)
-        listed = preflight.price(spec)
-        recorder.record(
-            RunnerPreflight(
-                checks=checks,
-                tools=tuple(ToolListing(name=t.name, read_only=t.read_only) for t in shown),
-                sandbox="process",
-                workspace=str(self._workspace),
-                prices=() if listed is None else (listed,),
-                versions=self._world.versions,
-            )
-        )
+        self._record_preflight(recorder, checks, shown, site)
         if failed or self._model is None:
             message = "; ".join(f"{check.name}: {check.detail}" for check in failed)
             recorder.record(SessionError(error_type="preflight", message=message))
             return None
-        recorder.record(SystemMessage(content=self._prompt()))
-        recorder.record(
-            UserMessage(content=spec.prompt, agent_mode="autopilot" if spec.autopilot else None)
-        )
-        return Engine(
+        if prompts_differ(opened.state, spec, site.path):
+            prompt = wiring.system_prompt(spec, site.path, self._world.clock.now())
+            recorder.record(SystemMessage(content=prompt))
+        engine = Engine(
             recorder=recorder,
             model=self._model,
             retry=retry_policy(spec.retry),
@@ -159,54 +151,87 @@ class Run:
             offered=shown,
             clock=self._world.clock,
             new_id=self._world.new_id,
-            files_dir=journal.files,
+            files_dir=opened.journal.files,
         )
+        if opened.is_new:
+            mode: Literal["autopilot"] | None = "autopilot" if spec.autopilot else None
+            recorder.record(UserMessage(content=spec.prompt, agent_mode=mode))
+        else:
+            await self._recover(engine)
+        return engine
 
-    def _record_start(self, recorder: Recorder, sentences: Mapping[str, str]) -> None:
-        spec = self._spec
-        recorder.record(
-            SessionStart(
-                session_id=self._session_id,
-                copilot_version=__version__,
-                start_time=self._world.clock.now(),
-                selected_model=spec.model,
-                context={"cwd": spec.workspace.path},
+    async def _recover(self, engine: Engine) -> None:
+        """Close what a killed run left open; stop there if the spec wants a person to look."""
+        unknown = await recover(engine)
+        if unknown and self._spec.resume.on_unknown == "stop":
+            names = ", ".join(call.name for call in unknown)
+            message = f"the outcome of {names} is unknown, and `resume.on_unknown` is stop"
+            engine.recorder.record(SessionError(error_type="preflight", message=message))
+
+    def _record_start(self, recorder: Recorder, opened: Opened) -> None:
+        spec, now, journal = self._spec, self._world.clock.now(), opened.journal
+        sentences = wiring.sentences()
+        if opened.is_new:
+            recorder.record(
+                SessionStart(
+                    session_id=self._session_id,
+                    copilot_version=__version__,
+                    start_time=now,
+                    selected_model=spec.model,
+                    context={"cwd": spec.workspace.path},
+                )
             )
-        )
+        else:
+            resume = resume_event(opened, spec, sentences, now)
+            journal.retire_result()
+            recorder.record(resume)
+            if journal.torn is not None:
+                recorder.record(journal.torn)
+            close_model_call(recorder)
+            self._sweep(recorder)
         recorder.record(
             RunnerSpec(spec=wire.encode(spec), spec_hash=spec_hash(spec), sentences=sentences)
         )
+        if opened.state.spec is not None and (more := widened(opened.state.spec, spec)):
+            message = f"the rules are wider than before: {'; '.join(more)}"
+            recorder.record(SessionWarning(warning_type="permissions_widened", message=message))
 
-    def _check(self) -> tuple[Check, ...]:
+    def _record_preflight(
+        self,
+        recorder: Recorder,
+        checks: tuple[Check, ...],
+        shown: tuple[ToolSpec, ...],
+        site: Worksite,
+    ) -> None:
+        listed = preflight.price(self._spec)
+        recorder.record(
+            RunnerPreflight(
+                checks=checks,
+                tools=tuple(ToolListing(name=t.name, read_only=t.read_only) for t in shown),
+                sandbox="process",
+                workspace=str(site.path),
+                prices=() if listed is None else (listed,),
+                versions={"runner": __version__, **self._world.versions},
+            )
+        )
+        _warn_of_no_diff(recorder, site)
+
+    def _check(self, before: State, now: State) -> tuple[Check, ...]:
         checks = preflight.run_checks(self._spec, self._world.environ)
-        try:
-            self._model = wiring.model(self._spec, self._world.environ)
-        except ScriptError as error:
-            return (*checks, Check(name="script", ok=False, detail=str(error)))
+        most = self._spec.limits.max_resumes
+        if now.resumes > most:
+            detail = f"killed {now.resumes} times in a row; `limits.max_resumes` allows {most}"
+            checks = (*checks, Check(name="resumes", ok=False, detail=detail))
+        if all(check.ok for check in checks):
+            self._model = wiring.model(self._spec, self._world.environ, before.attempts_over)
         return checks
 
-    async def _prepare_workspace(self, recorder: Recorder, journal: FileJournal) -> None:
-        spec, home = self._spec.workspace, self._options.home
-        self._workspace = await asyncio.to_thread(
-            workspace.prepare,
-            Path(spec.path),
-            spec.isolation,
-            journal.folder / "workspace",
-            excluded=(home,),
-        )
-        taken = await snapshot.take(
-            journal.folder / "git",
-            self._workspace,
-            excluded=(home,),
-            search_path=self._search_path(),
-        )
-        if isinstance(taken, snapshot.Unavailable):
-            recorder.record(SessionWarning(warning_type="no_diff", message=taken.reason))
-        else:
-            self._baseline = taken
-
-    async def _finish(self, recorder: Recorder, journal: FileJournal, ending: Ending) -> Finished:
-        diff = await self._workspace_diff(recorder, journal)
+    async def _finish(
+        self, recorder: Recorder, opened: Opened, site: Worksite, ending: Ending
+    ) -> Finished:
+        self._sweep(recorder)
+        diff = await site.diff(self._spec.limits.shutdown_grace)
+        _warn_of_no_diff(recorder, site)
         result = finish.record_result(
             recorder,
             ending,
@@ -214,33 +239,33 @@ class Run:
             uuid=self._world.new_id(),
             workspace_diff=diff,
         )
-        journal.write_result(result)
-        return Finished(result=result, exit_code=exit_code(ending), folder=journal.folder)
+        opened.journal.write_result(result)
+        folder = opened.journal.folder
+        return Finished(result=result, exit_code=exit_code(ending), folder=folder)
 
-    async def _workspace_diff(
-        self, recorder: Recorder, journal: FileJournal
-    ) -> Mapping[str, Any] | None:
-        if self._baseline is None:
-            return None
-        patch, grace_s = journal.folder / "patch.diff", self._spec.limits.shutdown_grace
-        diff = await snapshot.changes(
-            self._baseline, patch, timeout_s=grace_s, search_path=self._search_path()
-        )
-        if isinstance(diff, snapshot.Unavailable):
-            recorder.record(SessionWarning(warning_type="no_diff", message=diff.reason))
-            return None
-        return {
-            "files": [_file_change(file) for file in diff.files],
-            "lines_added": diff.lines_added,
-            "lines_removed": diff.lines_removed,
-            "patch": str(diff.patch_path),
-        }
+    def _sweep(self, recorder: Recorder) -> None:
+        """End what tools left running, now or before the last kill, and say so."""
+        survivors = leftovers.sweep(self._session_id)
+        if survivors:
+            text = f"killed {len(survivors)} left-over processes: {', '.join(survivors)}"
+            recorder.record(
+                SessionWarning(warning_type="survivors", message=text, survivors=survivors)
+            )
 
-    def _refused(self, error: SessionFolderError) -> Finished:
+    def _written(self, journal: FileJournal, result: Mapping[str, Any]) -> Finished:
+        """The run had ended, and only its result was not written any more."""
+        journal.write_result(dict(result))
+        journal.close()
+        return Finished(result=dict(result), exit_code=result["exit_code"], folder=journal.folder)
+
+    def _refused(self, error: Exception) -> Finished:
         """No session can be had, so there is no log: the result still says why."""
-        locked = isinstance(error, SessionLocked)
-        ending = _ending("locked" if locked else "preflight", str(error))
-        return self._let_go(self._without_log(State(), ending, None))
+        error_type: ErrorType = "preflight"
+        if isinstance(error, SessionLocked):
+            error_type = "locked"
+        elif isinstance(error, LogDamaged):
+            error_type = "invalid_request"
+        return self._let_go(self._without_log(State(), _ending(error_type, str(error)), None))
 
     def _without_log(self, state: State, ending: Ending, folder: Path | None) -> Finished:
         result = build_result(state, ending, session_id=self._session_id, uuid=self._world.new_id())
@@ -252,35 +277,29 @@ class Run:
         target = self._options.artifacts
         if target is None or finished.folder is None:
             return finished
-        return replace(finished, problem=_copy_papers(finished.folder, target))
+        return replace(finished, problem=artifacts.copy_papers(finished.folder, target))
 
-    def _search_path(self) -> str:
-        return self._world.environ.get("PATH", os.defpath)
-
-    def _prompt(self) -> str:
-        return wiring.system_prompt(self._spec, self._workspace, self._world.clock.now())
-
-    def _deadline(self) -> float | None:
+    def _deadline(self, state: State) -> float | None:
+        """When the time is up, on the event loop's clock; a resumed run has used some of it."""
         limit_s = self._spec.timeout
-        return None if limit_s is None else asyncio.get_running_loop().time() + limit_s
+        if limit_s is None:
+            return None
+        return asyncio.get_running_loop().time() + limit_s - state.elapsed_ms / 1000
 
 
 def _ending(error_type: ErrorType, message: str) -> Ending:
     return Ending(subtype="error_during_execution", error_type=error_type, message=message)
 
 
-def _file_change(file: snapshot.FileChange) -> dict[str, Any]:
-    counts = {"lines_added": file.lines_added, "lines_removed": file.lines_removed}
-    return {"path": file.path, "status": file.status, **counts, "binary": file.binary}
+def _is_over(deadline: float | None) -> bool:
+    return deadline is not None and asyncio.get_running_loop().time() >= deadline
 
 
-def _copy_papers(folder: Path, target: Path) -> str | None:
-    """Copy what a pipeline wants to keep; the problem, if there is one."""
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        for name in PAPERS:
-            if (folder / name).exists():
-                shutil.copyfile(folder / name, target / name)
-    except OSError as error:
-        return f"the artifacts were not copied to {target}: {error.strerror}"
-    return None
+def _trace(bug: Exception) -> str:
+    return "".join(traceback.format_exception(bug))
+
+
+def _warn_of_no_diff(recorder: Recorder, site: Worksite) -> None:
+    if site.problem is not None:
+        recorder.record(SessionWarning(warning_type="no_diff", message=site.problem))
+        site.problem = None

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from runner import tools
-from runner.adapters import configs, preflight
+from runner.adapters import configs, leftovers, preflight
 from runner.adapters.litellm_model import LitellmModel, start_import
 from runner.adapters.local import LocalSandbox
 from runner.adapters.scripted_model import ScriptedModel
@@ -24,10 +24,13 @@ NO_KEY = "none"
 """Sent to an `api_base` that needs no key; the client libraries insist on one."""
 
 
-def model(spec: TaskSpec, environ: Mapping[str, str]) -> Model:
-    """The model the spec names. Raises `ScriptError` when a script is wrong."""
+def model(spec: TaskSpec, environ: Mapping[str, str], attempts_over: int = 0) -> Model:
+    """The model the spec names; a script goes on after the attempts that are over.
+
+    Raises `ScriptError` when a script is wrong, which the preflight checks find first.
+    """
     if preflight.is_embedded(spec):
-        return ScriptedModel.load(Path(spec.model.removeprefix("scripted:")))
+        return ScriptedModel.load(Path(spec.model.removeprefix("scripted:")), skip=attempts_over)
     variable = preflight.key_variable(spec)
     key = environ.get(variable) if variable else None
     start_import()
@@ -40,13 +43,19 @@ def model(spec: TaskSpec, environ: Mapping[str, str]) -> Model:
     )
 
 
-def toolbox(spec: TaskSpec, workspace: Path, environ: Mapping[str, str]) -> Mapping[str, Tool]:
+def toolbox(
+    spec: TaskSpec, workspace: Path, environ: Mapping[str, str], session: Path
+) -> Mapping[str, Tool]:
     """Every built-in tool by name, whether the spec offers it or not."""
-    roots = tools.Roots(workspace=workspace, others=tuple(map(Path, spec.add_dirs)))
+    roots = tools.Roots(
+        workspace=workspace,
+        others=tuple(map(Path, spec.add_dirs)),
+        read_only=(session / "files",),  # where the whole of a cut output is
+    )
     built = tools.builtin_tools(
         roots=roots,
         sandbox=LocalSandbox(),
-        env=tool_environment(spec, environ),
+        env={**tool_environment(spec, environ), leftovers.MARK: session.name},
         descriptions=tool_descriptions(),
     )
     return {tool.spec.name: tool for tool in built}
@@ -67,10 +76,11 @@ def tool_environment(spec: TaskSpec, environ: Mapping[str, str]) -> Mapping[str,
 
 def system_prompt(spec: TaskSpec, workspace: Path, started: str) -> str:
     """The system prompt: ours or the spec's, then what the spec appends."""
-    text = spec.system_prompt or configs.read_text("prompts/system.md")
-    if spec.system_prompt is None and spec.autopilot:
-        text += configs.read_text("prompts/autopilot.md")
-    text = text.replace("{workspace}", str(workspace)).replace("{started}", started)
+    text = spec.system_prompt
+    if text is None:
+        ours = configs.read_text("prompts/system.md")
+        text = ours.replace("{workspace}", str(workspace)).replace("{started}", started)
+        text += configs.read_text("prompts/autopilot.md") if spec.autopilot else ""
     return f"{text}\n{spec.append_system_prompt}" if spec.append_system_prompt else text
 
 

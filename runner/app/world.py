@@ -32,10 +32,16 @@ class World:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """Where a run keeps its session, and where copies of its papers go."""
+    """Where a run keeps its session, and where copies of its papers go.
+
+    `resume` is the id of the session to go on with; `fork` goes on with a copy of it instead,
+    whose id is `session_id`.
+    """
 
     home: Path
     session_id: str | None = None
+    resume: str | None = None
+    fork: bool = False
     artifacts: Path | None = None
 
 

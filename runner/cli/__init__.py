@@ -15,6 +15,7 @@ from typing import NoReturn
 import click
 
 from runner import __version__
+from runner.cli.log import log
 from runner.cli.look import sessions, show
 from runner.cli.standard import standard_streams
 from runner.cli.tables import exit_codes, schema
@@ -48,7 +49,7 @@ class _InOrder(click.Group):
 )
 @click.version_option(__version__, prog_name="autopilot", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Run an agent on a task, unattended: spec in, proved work out, one exit code.
+    """Run an agent on a task, unattended: spec in, one result out, one exit code.
 
     \b
     Example:
@@ -56,7 +57,7 @@ def cli() -> None:
     """
 
 
-for command in (run, validate, plan, show, sessions, exit_codes, schema):
+for command in (run, validate, plan, show, log, sessions, exit_codes, schema):
     cli.add_command(command)
 
 

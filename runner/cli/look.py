@@ -70,13 +70,13 @@ def show(session_id: str, at_line: int | None, home: Path | None) -> None:
             lines = moment_lines(read_log(folder), at_line)
             if lines is None:
                 raise Refused(f"the log of {folder.name} has fewer than {at_line} lines")
-            _write(lines)
+            write_lines(lines)
             return
         from runner.reports.show import header, story
 
         session = read_session(folder)
-        _write(header(session.result, session.name, session.id))
-        _write(story(read_log(folder)))
+        write_lines(header(session.result, session.name, session.id))
+        write_lines(story(read_log(folder)))
     except (LogDamaged, SessionError, OSError) as error:
         raise click.ClickException(str(error)) from error
 
@@ -104,7 +104,7 @@ def sessions(context: click.Context, home: Path | None) -> None:
     except SessionError as error:
         raise click.ClickException(str(error)) from error
     if found:
-        _write(_table(found))
+        write_lines(_table(found))
     else:
         click.echo(f"no sessions in {home_of(home)}", err=True)
 
@@ -173,8 +173,8 @@ def prune(outer_home: Path | None, age: str, home: Path | None) -> None:
         raise click.ClickException(str(error)) from error
 
 
-def _write(lines: Iterable[str]) -> None:
-    """Write lines that may hold text of others, one by one as they come."""
+def write_lines(lines: Iterable[str]) -> None:
+    """Write lines that may hold text of others to stdout, one by one as they come."""
     from runner.adapters.ci_text import inert
 
     for line in lines:
@@ -191,4 +191,5 @@ def _table(found: list[Session]) -> Iterable[str]:
         result = session.result or {}
         cost = usd(Decimal(str(result["total_cost_usd"]))) if "total_cost_usd" in result else "-"
         when = session.created_at[:19].replace("T", " ")
-        yield f"{session.id:<{width}}  {when:<19}  {session.ending:<24}  {cost:>9}  {session.name}"
+        ending = result.get("error_type") or session.ending  # the finer of its two names
+        yield f"{session.id:<{width}}  {when:<19}  {ending:<24}  {cost:>9}  {session.name}"

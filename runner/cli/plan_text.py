@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from runner.adapters.progress import caps_in_words
 from runner.app import Plan
 from runner.core import wire
 from runner.core.spec import TaskSpec
-from runner.core.words import count, span, usd
+from runner.core.words import span, usd
 
 
 def plan_lines(plan: Plan) -> list[str]:
-    """The plan as lines: what, under which limits, with which tools, said how."""
+    """The plan as lines; what decides whether it can run comes last, where one looks first."""
     spec = plan.spec
     rows = {
         "model": spec.model,
         "price": _price(plan),
         "workspace": f"{spec.workspace.path}, isolation {spec.workspace.isolation}",
         "mode": spec.permission_mode,
-        "caps": ", ".join(_caps(spec)) or "none",
+        "caps": caps_in_words(spec),
         "first call": _first_call(plan),
         "worst case": _worst_case(spec),
     }
@@ -29,7 +30,7 @@ def plan_lines(plan: Plan) -> list[str]:
         *(f"  {name:<11} {text}" for name, text in rows.items()),
         "",
         "limits",
-        *(f"  {name:<22} {_limit(name, value)}" for name, value in limits),
+        *(f"  {name:<22} {_limit(value)}" for name, value in limits),
         "",
         "tools",
         *(
@@ -37,17 +38,19 @@ def plan_lines(plan: Plan) -> list[str]:
             for t in plan.tools
         ),
         "",
+        "system prompt",
+        *_quote(plan.system),
+        "",
+        "prompt",
+        *_quote(spec.prompt),
+        "",
         "checks",
         *(
             f"  {'ok' if check.ok else 'NOT OK':<6}  {check.name}: {check.detail}"
             for check in plan.checks
         ),
         "",
-        "system prompt",
-        *_quote(plan.system),
-        "",
-        "prompt",
-        *_quote(spec.prompt),
+        _readiness(plan),
     ]
 
 
@@ -57,6 +60,11 @@ def plan_json(plan: Plan) -> dict[str, Any]:
     return {"type": "plan", "ready": ready, **wire.encode(plan)}
 
 
+def _readiness(plan: Plan) -> str:
+    failed = [check.name for check in plan.checks if not check.ok]
+    return f"not ready: {', '.join(failed)}" if failed else "ready"
+
+
 def _price(plan: Plan) -> str:
     price = plan.price
     if price is None:
@@ -64,19 +72,6 @@ def _price(plan: Plan) -> str:
     source = "from the spec" if price.basis == "spec" else "from litellm's table"
     cost = f"${price.input_per_mtok:f} in, ${price.output_per_mtok:f} out per million tokens"
     return f"{cost}, {source}"
-
-
-def _caps(spec: TaskSpec) -> list[str]:
-    caps = []
-    if spec.max_turns is not None:
-        caps.append(count(spec.max_turns, "tool-use turn"))
-    if spec.max_budget_usd is not None:
-        caps.append(usd(spec.max_budget_usd))
-    if spec.timeout is not None:
-        caps.append(span(spec.timeout))
-    if spec.autopilot:
-        caps.append(count(spec.max_autopilot_continues, "nudge"))
-    return caps
 
 
 def _first_call(plan: Plan) -> str:
@@ -90,9 +85,9 @@ def _worst_case(spec: TaskSpec) -> str:
     return f"{usd(spec.max_budget_usd)}: a call that might cost more than is left is not made"
 
 
-def _limit(name: str, value: object) -> str:
+def _limit(value: object) -> str:
     if isinstance(value, float):
-        return span(value)
+        return span(value).replace(".0s", "s")  # a limit is set, not measured
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.look import HOME_OPTION, home_of
+from runner.cli.look import HOME_OPTION, home_of, write_lines
 from runner.cli.options import (
     Changes,
     change_options,
@@ -36,6 +35,16 @@ NOT_READY = 78
 @click.command(short_help="Run a task to its ending.")
 @click.argument("spec")
 @click.option("--session-id", metavar="ID", help="The id of the new session. Default: a UUID.")
+@click.option(
+    "--resume", metavar="ID", help="Go on with this session: its id or a beginning of it."
+)
+@click.option(
+    "--continue",
+    "newest",
+    is_flag=True,
+    help="Go on with the newest session of the spec's workspace.",
+)
+@click.option("--fork", is_flag=True, help="Go on with a copy of the session; it stays as it is.")
 @change_options
 @flag_options
 @click.option(
@@ -79,19 +88,44 @@ def run(context: click.Context, /, spec: str, **options: Any) -> None:
       autopilot run task.yaml
       autopilot run task.yaml --max-budget-usd 2 --timeout 30m --output-format json
       autopilot run review.yaml --input diff=@pr.diff > review.md
+      autopilot run task.yaml --continue --max-turns 80
     """
     changes = Changes(
         inputs=options.pop("inputs"), settings=options.pop("settings"), flags=flags_of(options)
     )
     _refuse_idle_options(options)
     task = load_or_exit(spec, changes)
+    options["resume"] = _session_to_resume(task, options)
     if options["dry_run"]:
         context.exit(_rehearse(task, as_json=options["output_format"] == "json"))
     context.exit(_run(task, options))
 
 
+def _session_to_resume(task: TaskSpec, options: dict[str, Any]) -> str | None:
+    """The session to go on with. An id that is none, unknown or ambiguous ends with code 2."""
+    from runner.adapters.journal import SessionError, session_dir
+    from runner.adapters.sessions import find_session, newest_session
+
+    home = home_of(options["home"])
+    try:
+        if options["session_id"] is not None:
+            session_dir(home, options["session_id"])
+        if options["newest"]:
+            return newest_session(home, Path(task.workspace.path)).id
+        return find_session(home, options["resume"]).name if options["resume"] else None
+    except SessionError as error:
+        raise click.UsageError(str(error)) from error
+
+
 def _refuse_idle_options(options: dict[str, Any]) -> None:
     """An option that would do nothing is a mistake, not a wish to be ignored."""
+    resumes = options["resume"] is not None or options["newest"]
+    if options["resume"] is not None and options["newest"]:
+        raise click.UsageError("--resume and --continue exclude each other")
+    if options["fork"] and not resumes:
+        raise click.UsageError("--fork needs --resume or --continue")
+    if options["session_id"] is not None and resumes and not options["fork"]:
+        raise click.UsageError("--session-id names a new session: leave it out, or add --fork")
     streams = options["output_format"] in ("stream-json", "events")
     if options["include_partial_messages"] and not streams:
         text = "--include-partial-messages needs --output-format stream-json or events"
@@ -124,7 +158,11 @@ def _run_on(task: TaskSpec, options: dict[str, Any], answer: Outlet, talk: Outle
 
     home = home_of(options["home"])
     where = app.RunOptions(
-        home=home, session_id=options["session_id"], artifacts=options["artifacts"]
+        home=home,
+        session_id=options["session_id"],
+        resume=options["resume"],
+        fork=options["fork"],
+        artifacts=options["artifacts"],
     )
     stdout = format_sink(
         options["output_format"],
@@ -174,7 +212,7 @@ def _rehearse(task: TaskSpec, *, as_json: bool) -> int:
     if as_json:
         click.echo(json_line(plan_json(planned)), nl=False)
     else:
-        _write(plan_lines(planned))
+        write_lines(plan_lines(planned))
     return 0 if all(check.ok for check in planned.checks) else NOT_READY
 
 
@@ -226,11 +264,5 @@ def plan(spec: str, inputs: tuple[str, ...], settings: tuple[str, ...]) -> None:
     from runner import app
     from runner.cli.plan_text import plan_lines
 
-    _write(plan_lines(app.plan(load_or_exit(spec, Changes(inputs=inputs, settings=settings)))))
-
-
-def _write(lines: list[str]) -> None:
-    from runner.adapters.ci_text import inert
-
-    for line in lines:
-        sys.stdout.write(inert(line) + "\n")
+    changes = Changes(inputs=inputs, settings=settings)
+    write_lines(plan_lines(app.plan(load_or_exit(spec, changes))))

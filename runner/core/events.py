@@ -21,7 +21,14 @@ CostBasis = Literal["table", "spec", "reserved", "unpriced"]
 AbortReason = Literal["user_initiated", "remote_command", "user_abort", "autopilot_credit_limit"]
 AbortCause = Literal["SIGINT", "SIGTERM", "SIGHUP", "timeout"]
 ErrorCode = Literal[
-    "unknown_tool", "invalid_arguments", "denied", "failed", "timeout", "cancelled", "not_run"
+    "unknown_tool",
+    "invalid_arguments",
+    "denied",
+    "failed",
+    "timeout",
+    "cancelled",
+    "not_run",
+    "interrupted",
 ]
 
 
@@ -40,6 +47,24 @@ class SessionStart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionResume:
+    """The session goes on. `carries` says whether what was spent and counted so far still counts.
+
+    `note` is what the model is told once the open turn is closed.
+    """
+
+    type: ClassVar = "session.resume"
+    session_id: str
+    resume_time: str
+    event_count: int
+    selected_model: str
+    carries: bool
+    note: str
+    events_file_size_bytes: int | None = None
+    forked_from: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionInfo:
     """Something worth knowing that changes nothing."""
 
@@ -50,12 +75,14 @@ class SessionInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionWarning:
-    """Something a person should see. A warning whose type is a cap's subtype trips that cap."""
+    """Something a person should see. A warning whose type is a cap's subtype trips that cap;
+    one of type `survivors` names processes that had to be killed, as `pid (command)`."""
 
     type: ClassVar = "session.warning"
     warning_type: str
     message: str
     reserved_cost_usd: Decimal | None = None
+    survivors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,14 +230,32 @@ class AssistantTurnEnd:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileEffect:
+    """What a call will do to one file: SHA-256 before (None: no file) and after."""
+
+    path: str
+    after: str
+    before: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileState:
+    """The content of a file that the model knows of: it was read, or written by a call."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolExecutionStart:
-    """A call is about to have its effect."""
+    """A call is about to have its effect; `effect` is how to tell later whether it had it."""
 
     type: ClassVar = "tool.execution_start"
     tool_call_id: str
     tool_name: str
     arguments: Mapping[str, Any]
     turn_id: str
+    effect: FileEffect | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +276,8 @@ class ToolError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolExecutionComplete:
-    """The one outcome of a call. `output_file` names the whole output when it was cut."""
+    """The one outcome of a call. `output_file` names the whole output when it was cut; `file` is
+    the file the model knows after it."""
 
     type: ClassVar = "tool.execution_complete"
     tool_call_id: str
@@ -241,6 +287,7 @@ class ToolExecutionComplete:
     result: ToolContent | None = None
     error: ToolError | None = None
     output_file: str | None = None
+    file: FileState | None = None
     duration_ms: int | None = None
 
 
@@ -326,6 +373,16 @@ class RunnerPreflight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerLogRecovered:
+    """A write was cut short by a kill; its piece was set aside before the log went on."""
+
+    type: ClassVar = "runner.log_recovered"
+    offset: int
+    torn_bytes: int
+    torn_file: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerResult:
     """The result of the run, the same object as `result.json`."""
 
@@ -407,6 +464,7 @@ class RunnerHeartbeat:
 
 Persisted = (
     SessionStart
+    | SessionResume
     | SessionInfo
     | SessionWarning
     | SessionError
@@ -426,6 +484,7 @@ Persisted = (
     | Abort
     | RunnerSpec
     | RunnerPreflight
+    | RunnerLogRecovered
     | RunnerResult
 )
 Ephemeral = (

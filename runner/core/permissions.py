@@ -55,7 +55,7 @@ def decide(spec: TaskSpec, tool: str, kind: str) -> Verdict:
     if spec.permission_mode == "bypassPermissions":
         return _approved("mode bypassPermissions")
     if kind in FREE_KINDS:
-        return _approved("reading inside the roots needs no rule")
+        return _approved("it changes nothing and needs no rule")
     if spec.permission_mode == "acceptEdits" and kind == "write":
         return _approved("mode acceptEdits")
     if tool in spec.allowed_tools:

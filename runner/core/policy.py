@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from runner.core.batching import next_batch
+from runner.core.endings import Ending, ErrorType, error_type_of
 from runner.core.events import (
     AssistantTurnEnd,
     ErrorCode,
@@ -24,7 +26,6 @@ from runner.core.events import (
 )
 from runner.core.limits import budget_reached, continues_left, turns_left
 from runner.core.messages import CONTROL_TOOLS, ToolCall
-from runner.core.outcome import Ending, ErrorType, error_type_of
 from runner.core.state import State
 
 MAX_SAME_TEXT = 3
@@ -139,13 +140,14 @@ def _spent_out(state: State) -> bool:
 
 
 def _trip_budget(state: State) -> Step:
-    spent, cap = state.ledger.spent_usd, state.need.max_budget_usd
+    spent, cap = state.ledger.spent_usd.normalize(), state.need.max_budget_usd
     message = f"Reached maximum budget (${cap}; spent ${spent:f})"
     return Say(events=(SessionWarning(warning_type="error_max_budget_usd", message=message),))
 
 
 def _over_turns(state: State) -> bool:
-    asks = bool(state.main.pending_tools) and not state.main.results
+    # Results are of a turn that was paid for, unless a kill interrupted the refusal of its calls.
+    asks = bool(state.main.pending_tools) and (not state.main.results or state.main.refused)
     return state.tripped is None and asks and turns_left(state) == 0
 
 
@@ -158,10 +160,12 @@ def _trip_turns(state: State) -> Step:
 
 
 def _close_calls(state: State) -> Step:
-    code: ErrorCode = "not_run" if state.abort is None else "cancelled"
-    text = state.sentences.get(code, code)
     events: list[Persisted] = []
     for call in state.main.pending:
+        code: ErrorCode = "not_run" if state.abort is None else "cancelled"
+        if code == "not_run" and call.id in state.main.started:
+            code = "interrupted"  # it may have had its effect: never say that it was not run
+        text = state.sentences.get(code, code)
         events += _answer(state, call, ToolError(message=text, code=code))
     return Say(events=tuple(events))
 
@@ -180,14 +184,33 @@ def _control(state: State) -> Step:
     problem = _control_problem(state, call)
     if problem:
         return Say(events=_answer(state, call, problem))
-    if call.name == "task_complete":
-        summary = str(call.arguments["summary"])
-        fact = SessionTaskComplete(summary=summary)
-    else:
-        reason = str(call.arguments["reason"])
-        fact = SessionTaskComplete(success=False, outcome="blocked", reason=reason)
     accepted = ToolContent(content=state.sentences.get(call.name, call.name))
-    return Say(events=(*_answer(state, call, accepted), fact))
+    return Say(events=_answer(state, call, accepted))
+
+
+def _accepted_control(state: State) -> ToolCall | None:
+    """The control call of the open turn that was accepted."""
+    if state.main.open_turn is None or state.main.reply is None:
+        return None
+    results = state.main.results
+    return next(
+        (
+            call
+            for call in state.main.reply.calls
+            if call.name in CONTROL_TOOLS and call.id in results and not results[call.id].is_error
+        ),
+        None,
+    )
+
+
+def _state_completion(state: State) -> Step:
+    call = _accepted_control(state)
+    assert call is not None  # the rule's condition
+    if call.name == "task_complete":
+        return Say(events=(SessionTaskComplete(summary=str(call.arguments["summary"])),))
+    reason = str(call.arguments["reason"])
+    fact = SessionTaskComplete(success=False, outcome="blocked", reason=reason)
+    return Say(events=(fact,))
 
 
 def _control_problem(state: State, call: ToolCall) -> ToolError | None:
@@ -202,7 +225,10 @@ def _control_problem(state: State, call: ToolCall) -> ToolError | None:
         message = "the task was already ended by an earlier call of this reply"
     elif not isinstance(given, str) or not given.strip():
         message = f"`{call.name}` needs `{wanted}`: a text that is not empty"
-    return None if message is None else ToolError(message=message, code="invalid_arguments")
+    if message is None:
+        return None
+    # A completion that was rejected for its content is no malformed reply: it costs a continue.
+    return ToolError(message=message, code="invalid_arguments" if call.problem else "failed")
 
 
 def _answer(
@@ -277,6 +303,11 @@ def _nudge(state: State) -> Step:
     return Say(events=(message,))
 
 
+def _say_note(state: State) -> Step:
+    mode: Literal["autopilot"] | None = "autopilot" if state.need.autopilot else None
+    return Say(events=(UserMessage(content=state.note or "", source="resume", agent_mode=mode),))
+
+
 _MALFORMED = Ending(
     subtype="error_during_execution",
     error_type="malformed_replies",
@@ -302,7 +333,7 @@ RULES: tuple[Rule, ...] = (
         name="stopping_with_open_calls",
         when="an abort, cap or failure is recorded and calls have no result",
         applies=lambda state: _stopping(state) and bool(state.main.pending),
-        then="answer them as not run",
+        then="answer them as not run; those that had begun, as of unknown outcome",
         step=_close_calls,
     ),
     Rule(
@@ -327,6 +358,13 @@ RULES: tuple[Rule, ...] = (
         step=_run_tools,
     ),
     # verify: the checks of the spec run here, before a pending `task_complete` is accepted
+    Rule(
+        name="control_accepted",
+        when="a control call was accepted and it is not recorded yet what that means",
+        applies=lambda state: state.completion is None and _accepted_control(state) is not None,
+        then="record the completion, or the block",
+        step=_state_completion,
+    ),
     Rule(
         name="control_pending",
         when="only control calls are left",
@@ -391,6 +429,13 @@ RULES: tuple[Rule, ...] = (
         applies=lambda state: state.main.same_text_in_a_row >= MAX_SAME_TEXT,
         then="finish: error_task_incomplete, no_progress",
         step=_incomplete("no_progress", f"The model gave the same reply {MAX_SAME_TEXT} times"),
+    ),
+    Rule(
+        name="resumed",
+        when="the session was resumed and the model has not been told",
+        applies=lambda state: state.note is not None,
+        then="say the note",
+        step=_say_note,
     ),
     Rule(
         name="nudge",

@@ -64,6 +64,19 @@ class RetrySpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeSpec:
+    """What a resumed run does about effects of unknown outcome, and what still counts.
+
+    `budget_scope` run: a run that ended is paid for, a killed one goes on where it was;
+    session: everything the session ever spent and counted stays under the caps.
+    """
+
+    wire_case: ClassVar = "snake"
+    on_unknown: Literal["tell-model", "stop"] = "tell-model"
+    budget_scope: Literal["run", "session"] = "run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsSpec:
     """The finer limits. Durations are seconds, sizes are bytes."""
 
@@ -73,6 +86,7 @@ class LimitsSpec:
     tool: float = 600.0
     shutdown_grace: float = 8.0
     max_tool_output_bytes: int = 30_000
+    max_resumes: int = 3
     min_output_tokens: int = 256
     durability: Durability = "event"
 
@@ -99,6 +113,7 @@ class TaskSpec:
     max_autopilot_continues: int = 5
     timeout: float | None = None
     limits: LimitsSpec = LimitsSpec()
+    resume: ResumeSpec = ResumeSpec()
     tools: tuple[str, ...] | None = None
     allowed_tools: tuple[str, ...] = ()
     disallowed_tools: tuple[str, ...] = ()

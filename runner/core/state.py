@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, assert_never
 
 from runner.core import wire
@@ -17,16 +18,19 @@ from runner.core.events import (
     AssistantReasoning,
     AssistantTurnEnd,
     AssistantTurnStart,
+    FileEffect,
     PermissionCompleted,
     PermissionRequested,
     Persisted,
     PriceListing,
     Record,
+    RunnerLogRecovered,
     RunnerPreflight,
     RunnerResult,
     RunnerSpec,
     SessionError,
     SessionInfo,
+    SessionResume,
     SessionShutdown,
     SessionStart,
     SessionTaskComplete,
@@ -63,7 +67,7 @@ class Thread:
 
     `reply` is the last reply until the next user message; `started` and `results` are the calls
     of the open turn, results in the order they finished; they join `messages` in the order asked
-    when the turn ends.
+    when the turn ends. A started call maps to the file effect it announced.
     `measured_tokens` is what the provider said the first `measured_messages` messages weigh.
     """
 
@@ -71,7 +75,7 @@ class Thread:
     open_turn: str | None = None
     reply: Assistant | None = None
     finish_reason: str | None = None
-    started: frozenset[str] = frozenset()
+    started: Mapping[str, FileEffect | None] = field(default_factory=dict)
     results: Mapping[str, ToolResult] = field(default_factory=dict)
     refused: bool = False
     faults: int = 0
@@ -102,7 +106,13 @@ class Thread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Everything that is known about a run."""
+    """Everything that is known about a run.
+
+    `known_files` are the hashes of files as the model knows them. `resumes` counts how often in a
+    row the session was resumed after a kill; `note` is what the model has to be told before it is
+    asked again; `elapsed_ms` is what earlier parts took; `attempts_over` counts model calls of
+    known outcome over the whole session.
+    """
 
     spec: TaskSpec | None = None
     sentences: Mapping[str, str] = field(default_factory=dict)
@@ -113,11 +123,18 @@ class State:
     ledger: Ledger = Ledger()
     usage: Usage = Usage()
     denials: tuple[Mapping[str, Any], ...] = ()
+    survivors: tuple[str, ...] = ()
+    known_files: dict[str, str] = field(default_factory=dict)
     completion: SessionTaskComplete | None = None
     tripped: SessionWarning | None = None
     abort: Abort | None = None
     failure: SessionError | None = None
     result: Mapping[str, Any] | None = None
+    closed: bool = False
+    resumes: int = 0
+    note: str | None = None
+    elapsed_ms: int = 0
+    attempts_over: int = 0
     first_timestamp: str | None = None
     last_timestamp: str | None = None
 
@@ -127,10 +144,23 @@ class State:
         return self.threads[MAIN]
 
     @property
+    def ended(self) -> bool:
+        """The last part of the session ended by itself; one that could not even start did not."""
+        return self.closed and (self.result or {}).get("error_type") != "preflight"
+
+    @property
     def read_only_tools(self) -> frozenset[str]:
         """Names of the offered tools whose calls may run together."""
         listed = self.preflight.tools if self.preflight else ()
         return frozenset(tool.name for tool in listed if tool.read_only)
+
+    @property
+    def duration_ms(self) -> int:
+        """How long the run took so far, times in between two parts of it left out."""
+        if self.first_timestamp is None or self.last_timestamp is None:
+            return self.elapsed_ms
+        first, last = map(datetime.fromisoformat, (self.first_timestamp, self.last_timestamp))
+        return self.elapsed_ms + round((last - first).total_seconds() * 1000)
 
     def price(self, model: str) -> PriceListing | None:
         """The price `model` is charged at; None when it has none (only legal without a cap)."""
@@ -158,7 +188,7 @@ def apply(state: State, record: Record) -> State:
     """The state after one more persisted record."""
     agent_id = record.agent_id or MAIN
     after = _apply_event(state, agent_id, record.event)  # type: ignore[arg-type]  # seq is set
-    first = state.first_timestamp or record.timestamp
+    first = after.first_timestamp or record.timestamp
     return replace(after, first_timestamp=first, last_timestamp=record.timestamp)
 
 
@@ -169,6 +199,8 @@ def _apply_event(  # noqa: C901  # one arm an event, exhaustive
     match event:
         case SessionStart():
             return replace(state, session=event)
+        case SessionResume():
+            return _resume(state, event)
         case RunnerSpec():
             spec = wire.decode(TaskSpec, event.spec)
             return replace(state, spec=spec, sentences=event.sentences)
@@ -177,16 +209,19 @@ def _apply_event(  # noqa: C901  # one arm an event, exhaustive
         case SystemMessage():
             return replace(state, system=event.content)
         case UserMessage():
-            return _with(state, agent_id, _hear_user(thread, event))
+            return replace(_with(state, agent_id, _hear_user(thread, event)), note=None)
         case AssistantTurnStart():
             ledger = state.ledger.hold(agent_id, event.reserved_cost_usd)
             return replace(_with(state, agent_id, _start_turn(thread, event)), ledger=ledger)
         case SessionUsageCheckpoint():
             return _charge(state, agent_id, thread, event)
         case AssistantMessage():
-            return _with(state, agent_id, _hear_reply(thread, event))
-        case ToolExecutionComplete():
-            return _with(state, agent_id, _take_result(thread, event))
+            heard = _with(state, agent_id, _hear_reply(thread, event))
+            return replace(heard, attempts_over=state.attempts_over + 1)
+        case ToolExecutionComplete(file=file):
+            taken = _with(state, agent_id, _take_result(thread, event))
+            known = state.known_files | ({file.path: file.sha256} if file else {})
+            return replace(taken, known_files=known)
         case AssistantTurnEnd():
             ledger = state.ledger.release(agent_id)
             return replace(_with(state, agent_id, _end_turn(thread)), ledger=ledger)
@@ -197,15 +232,21 @@ def _apply_event(  # noqa: C901  # one arm an event, exhaustive
         case SessionWarning():
             return _note_warning(state, agent_id, event)
         case SessionError():
-            return replace(state, failure=state.failure or event)
+            asking = thread.open_turn is not None and thread.reply is None
+            over = state.attempts_over + (1 if asking else 0)
+            return replace(state, failure=state.failure or event, attempts_over=over)
         case Abort():
             return replace(state, abort=state.abort or event)
         case RunnerResult():
             return replace(state, result=event.result)
-        case SessionInfo() | SessionShutdown() | AssistantReasoning() | PermissionRequested():
+        case SessionShutdown():
+            return replace(state, closed=True)
+        case SessionInfo() | RunnerLogRecovered():
+            return state
+        case AssistantReasoning() | PermissionRequested():
             return state
         case ToolExecutionStart():
-            started = thread.started | {event.tool_call_id}
+            started = {**thread.started, event.tool_call_id: event.effect}
             return _with(state, agent_id, replace(thread, started=started))
         case _:
             assert_never(event)
@@ -213,6 +254,52 @@ def _apply_event(  # noqa: C901  # one arm an event, exhaustive
 
 def _with(state: State, agent_id: str, thread: Thread) -> State:
     return replace(state, threads={**state.threads, agent_id: thread})
+
+
+def _resume(state: State, event: SessionResume) -> State:
+    """Go on: the last ending no longer stands, unless it was a completion nobody recorded."""
+    ended = state.ended
+    threads = state.threads
+    if ended:
+        threads = {name: _past_its_ending(thread) for name, thread in threads.items()}
+    going = replace(
+        state,
+        threads=threads,
+        abort=None,
+        tripped=None,
+        failure=None,
+        result=None,
+        closed=False,
+        completion=None if ended else state.completion,
+        resumes=0 if ended else state.resumes + (0 if state.closed else 1),
+        note=event.note,
+        elapsed_ms=state.duration_ms if event.carries else 0,
+        first_timestamp=None,
+    )
+    if event.carries:
+        return going
+    fresh = {name: _fresh_counters(thread) for name, thread in threads.items()}
+    return replace(going, threads=fresh, ledger=Ledger(), usage=Usage(), denials=(), survivors=())
+
+
+def _past_its_ending(thread: Thread) -> Thread:
+    """What made the last part end must not end the next one before anything was asked."""
+    return replace(
+        thread,
+        reply=None,
+        finish_reason=None,
+        malformed_in_a_row=0,
+        same_text_in_a_row=0,
+        last_text=None,
+    )
+
+
+def _fresh_counters(thread: Thread) -> Thread:
+    return Thread(
+        messages=thread.messages,
+        measured_tokens=thread.measured_tokens,
+        measured_messages=thread.measured_messages,
+    )
 
 
 def _hear_user(thread: Thread, event: UserMessage) -> Thread:
@@ -231,7 +318,7 @@ def _start_turn(thread: Thread, event: AssistantTurnStart) -> Thread:
         thread,
         open_turn=event.turn_id,
         reply=None,
-        started=frozenset(),
+        started={},
         results={},
         refused=False,
         faults=0,
@@ -334,7 +421,10 @@ def _note_decision(state: State, thread: Thread, event: PermissionCompleted) -> 
 
 def _note_warning(state: State, agent_id: str, event: SessionWarning) -> State:
     if event.reserved_cost_usd is not None:  # another attempt of the open call
-        return replace(state, ledger=state.ledger.hold(agent_id, event.reserved_cost_usd))
+        held = state.ledger.hold(agent_id, event.reserved_cost_usd)
+        return replace(state, ledger=held, attempts_over=state.attempts_over + 1)
+    if event.survivors:
+        return replace(state, survivors=(*state.survivors, *event.survivors))
     if event.warning_type in CAPS and state.tripped is None:
         return replace(state, tripped=event)
     return state

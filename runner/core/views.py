@@ -21,6 +21,7 @@ from runner.core.events import (
     RunnerPreflight,
     RunnerSpec,
     SessionInfo,
+    SessionResume,
     SessionStart,
     SessionUsageCheckpoint,
     SessionWarning,
@@ -40,7 +41,7 @@ class ClaudeView:
     """
 
     partial: bool = False
-    session: SessionStart | None = None
+    session: SessionStart | SessionResume | None = None
     permission_mode: str = "default"
     usage: Mapping[str, int] = field(default_factory=dict)
     called: Mapping[str, str] = field(default_factory=dict)
@@ -62,7 +63,7 @@ class ClaudeView:
 
     def _read(self, record: Record) -> list[Message]:  # noqa: C901  # one arm an event, no logic
         match record.event:
-            case SessionStart() as event:
+            case SessionStart() | SessionResume() as event:
                 self.session = event
             case RunnerSpec(spec=spec):
                 self.permission_mode = str(spec.get("permission_mode", "default"))
@@ -111,7 +112,7 @@ class ClaudeView:
             model=session.selected_model if session else "",
             permissionMode=self.permission_mode,
             apiKeySource="none",
-            claude_code_version=session.copilot_version if session else "",
+            claude_code_version=event.versions.get("runner", ""),
             slash_commands=[],
             output_style="default",
             skills=[],

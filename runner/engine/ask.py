@@ -47,6 +47,7 @@ async def ask_model(engine: Engine) -> None:
     """Make one model call, or trip the budget cap without making it."""
     recorder = engine.recorder
     request = context.request(recorder.state, engine.offered)
+    await engine.model.ready()  # first: a run that is stopped here has asked nothing
     bound = await _input_bound(engine, request)
     turn = _Turn(engine=engine, request=request, input_tokens=bound)
     try:
@@ -116,9 +117,9 @@ class _Turn:
             min_output_tokens=state.need.limits.min_output_tokens,
         )
         if reservation is None:
-            cap = state.need.max_budget_usd
+            cap, spare = state.need.max_budget_usd, (left or ZERO).normalize()
             raise _BudgetRefused(
-                f"Reached maximum budget (${cap}): ${left:f} left, which does not pay "
+                f"Reached maximum budget (${cap}): ${spare:f} left, which does not pay "
                 f"for another call of about {self.input_tokens} input tokens"
             )
         return reservation

@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 from runner.core import wire
 from runner.core.events import (
     ErrorCode,
+    FileEffect,
     PermissionCompleted,
     PermissionRequested,
     ToolContent,
@@ -28,7 +29,15 @@ from runner.core.messages import ToolCall
 from runner.core.permissions import Verdict, decide
 from runner.core.truncate import fit
 from runner.engine.engine import Engine
-from runner.ports import JournalError, Tool, ToolContext, ToolDenied, ToolFailure, ToolOutput
+from runner.ports import (
+    FileTool,
+    JournalError,
+    Tool,
+    ToolContext,
+    ToolDenied,
+    ToolFailure,
+    ToolOutput,
+)
 
 BACKSTOP_S = 10.0
 """How much longer than its own limit a tool may take before the engine cuts it."""
@@ -68,18 +77,31 @@ def _admit(engine: Engine, call: ToolCall) -> Tool | None:
         verdict = _permit(engine, call, tool)
         if not verdict.allowed:
             refusal = _denial(engine, call, verdict.reason)
-    engine.recorder.record(
-        ToolExecutionStart(
-            tool_call_id=call.id,
-            tool_name=call.name,
-            arguments=call.arguments,
-            turn_id=_turn_id(engine),
+    if call.id not in engine.recorder.state.main.started:  # else: begun before an interruption
+        effect = None if refusal or tool is None else _effect(tool, call)
+        engine.recorder.record(
+            ToolExecutionStart(
+                tool_call_id=call.id,
+                tool_name=call.name,
+                arguments=call.arguments,
+                turn_id=_turn_id(engine),
+                effect=effect,
+            )
         )
-    )
     if refusal is not None:
         _fail(engine, call, refusal.code, refusal.message)
         return None
     return tool
+
+
+def _effect(tool: Tool, call: ToolCall) -> FileEffect | None:
+    """What the call will do to a file, so that a resumed run can tell whether it did."""
+    if not isinstance(tool, FileTool):
+        return None
+    try:
+        return tool.foresee(call.arguments)
+    except ToolFailure:
+        return None  # the run of it will say why
 
 
 def _malformed(engine: Engine, call: ToolCall, tool: Tool | None) -> _Refusal | None:
@@ -216,6 +238,7 @@ def _complete(engine: Engine, call: ToolCall, output: ToolOutput, started: float
             else ToolContent(content=output.content, detailed_content=output.details),
             error=ToolError(message=output.content, code="failed") if output.is_error else None,
             output_file=output.output_file,
+            file=output.file,
             duration_ms=_since_ms(engine, started),
         )
     )

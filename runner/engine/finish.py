@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from runner.core import wire
+from runner.core.endings import Ending, exit_code
 from runner.core.events import RunnerResult, SessionIdle, SessionShutdown
-from runner.core.outcome import Ending, build_result, exit_code, result_json
+from runner.core.outcome import build_result, result_json
 from runner.core.state import State
 from runner.engine.recorder import Recorder
 
@@ -57,7 +58,7 @@ def _shutdown(
         result_subtype=ending.subtype,
         exit_code=exit_code(ending),
         total_cost_usd=state.ledger.spent_usd,
-        current_model=state.session.selected_model if state.session else "",
+        current_model=state.spec.model if state.spec else "",
         error_reason=None if routine else ending.message or ending.error_type or ending.subtype,
     )
 

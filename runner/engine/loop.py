@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
+from runner.core.endings import Ending
 from runner.core.events import Abort, AbortCause, AbortReason, RunnerHeartbeat
-from runner.core.outcome import Ending
 from runner.core.policy import AskModel, Finish, RunTools, Say, next_step
 from runner.engine.ask import ask_model
 from runner.engine.dispatch import run_tools

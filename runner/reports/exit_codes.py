@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runner.core.outcome import EXIT_ROWS, ExitRow
+from runner.core.endings import EXIT_ROWS, ExitRow
 
 
 def exit_code_rows() -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from runner.core.events import FileState
 from runner.core.messages import ToolSpec
 from runner.core.truncate import fit
 from runner.ports import ToolContext, ToolOutput
@@ -43,20 +44,26 @@ def tool_spec(
 
 
 def answer(
-    text: str, context: ToolContext, *, details: str | None = None, is_error: bool = False
+    text: str,
+    context: ToolContext,
+    *,
+    details: str | None = None,
+    is_error: bool = False,
+    file: FileState | None = None,
 ) -> ToolOutput:
     """`text` in at most `max_output_bytes`; when it is cut, all of it is in a file."""
     raw = text.encode("utf-8", "surrogatepass")
     if details is not None:
         details = fit(details, context.max_output_bytes)
     if len(raw) <= context.max_output_bytes:
-        return ToolOutput(content=text, details=details, is_error=is_error)
-    file = _saved(raw, spill_file(context))
+        return ToolOutput(content=text, details=details, is_error=is_error, file=file)
+    saved = _saved(raw, spill_file(context))
     return ToolOutput(
-        content=fit(text, context.max_output_bytes, saved_as=file),
+        content=fit(text, context.max_output_bytes, saved_as=saved),
         details=details,
         is_error=is_error,
-        output_file=file,
+        output_file=saved,
+        file=file,
     )
 
 

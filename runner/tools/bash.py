@@ -21,7 +21,6 @@ from runner.tools.answers import spill_file, tool_spec
 from runner.tools.paths import Roots, locate, shown
 
 DEFAULT_S = 120.0
-MAX_MS = 600_000
 NOTE_BYTES = 600
 MAX_INTENTION_CHARS = 200
 
@@ -56,7 +55,7 @@ class Bash:
             descriptions,
             {
                 "command": {"type": "string", "minLength": 1},
-                "timeout": {"type": "integer", "minimum": 1, "maximum": MAX_MS},
+                "timeout": {"type": "integer", "minimum": 1},
                 "description": {"type": "string"},
             },
             required=("command",),

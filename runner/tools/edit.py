@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
+from runner.core.events import FileEffect, FileState
 from runner.ports import ToolContext, ToolFailure, ToolOutput
 from runner.tools.answers import answer, tool_spec
 from runner.tools.diff import intended, unified
-from runner.tools.files import SeenFiles, read_whole, replace
+from runner.tools.files import Content, SeenFiles, effect_of, judge, read_whole, replace
 from runner.tools.lines import Match, decode, find, normal, splice
 from runner.tools.paths import Place, Roots, lexical, locate, relative, shown
 
@@ -47,29 +48,47 @@ class Edit:
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         """See the port. No await inside: a cancellation leaves the old file or the new one."""
+        place, content, raw, matches = self._plan(arguments)
+        name = relative(self._roots, place.path)
+        replace(place, raw, content.state)
+        known = self._seen.remember(place, raw)
+        lines = _listed(matches)
+        text = f"Edited {name}: {len(matches)} replaced, at line {lines}."
+        details = unified(decode(content.raw), decode(raw), name)
+        return answer(text, context, details=details, file=known)
+
+    def foresee(self, arguments: Mapping[str, Any]) -> FileEffect:
+        """See the port."""
+        place, content, raw, _ = self._plan(arguments)
+        return effect_of(place, content, raw)
+
+    def recall(self, effect: FileEffect) -> Literal["applied", "pending", "unknown"]:
+        """See the port."""
+        return judge(self._roots, self._seen, effect)
+
+    def remember(self, file: FileState) -> None:
+        """See the port."""
+        self._seen.recall(file)
+
+    def _plan(self, arguments: Mapping[str, Any]) -> tuple[Place, Content, bytes, list[Match]]:
+        """Where to edit, what is there, what will be, and the places that change."""
         old, new = normal(arguments["old_string"]), normal(arguments["new_string"])
         _check_strings(old, new)
         place = locate(self._roots, arguments["file_path"], to_write=True)
         name = relative(self._roots, place.path)
         content = read_whole(place)
-        before = self._text(place, content.raw, name)
+        self._check_text(place, content.raw, name)
         matches = _matches(content.raw, old, name, every=arguments.get("replace_all", False))
-        raw = splice(content.raw, matches, old, new)
-        replace(place, raw, content.state)
-        self._seen.remember(place, raw)
-        lines = _listed(matches)
-        text = f"Edited {name}: {len(matches)} replaced, at line {lines}."
-        return answer(text, context, details=unified(before, decode(raw), name))
+        return place, content, splice(content.raw, matches, old, new), matches
 
-    def _text(self, place: Place, raw: bytes, name: str) -> str:
+    def _check_text(self, place: Place, raw: bytes, name: str) -> None:
         try:
-            text = decode(raw)
+            decode(raw)
         except UnicodeDecodeError as error:
             raise ToolFailure(
                 f"{name} is not UTF-8 (byte {error.start}); change it with Bash instead"
             ) from None
         self._seen.check(place, raw)
-        return text
 
 
 def _check_strings(old: str, new: str) -> None:

@@ -7,10 +7,20 @@ import itertools
 import os
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Literal
 
+from runner.core.events import FileEffect, FileState
 from runner.ports import ToolFailure
-from runner.tools.paths import REGULAR, Place, errors_of, opened, opened_parent, shown
+from runner.tools.paths import (
+    REGULAR,
+    Place,
+    Roots,
+    errors_of,
+    locate,
+    opened,
+    opened_parent,
+    shown,
+)
 
 MAX_WHOLE_BYTES = 10 * 1024 * 1024
 CHUNK_BYTES = 1024 * 1024
@@ -24,23 +34,62 @@ class Content:
     state: os.stat_result
 
 
+def read_existing(place: Place) -> Content | None:
+    """All of a regular file, None when there is none. Raises `ToolFailure`."""
+    try:
+        return read_whole(place)
+    except ToolFailure as failure:
+        if isinstance(failure.__cause__, FileNotFoundError):
+            return None
+        raise
+
+
+def effect_of(place: Place, old: Content | None, raw: bytes) -> FileEffect:
+    """The replacement of a file's content, as hashes."""
+    before = None if old is None else hashlib.sha256(old.raw).hexdigest()
+    return FileEffect(path=str(place.path), before=before, after=hashlib.sha256(raw).hexdigest())
+
+
+def judge(
+    roots: Roots, seen: SeenFiles, effect: FileEffect
+) -> Literal["applied", "pending", "unknown"]:
+    """Whether an announced effect happened. A file that is as it was counts as seen."""
+    try:
+        place = locate(roots, effect.path, to_write=True)
+        now = read_existing(place)
+    except ToolFailure:
+        return "unknown"
+    found = None if now is None else hashlib.sha256(now.raw).hexdigest()
+    if now is not None and found in (effect.before, effect.after):
+        seen.remember(place, now.raw)
+    if found == effect.after:
+        return "applied"
+    return "pending" if found == effect.before else "unknown"
+
+
 class SeenFiles:
     """What the model has read in this run, as hashes: nothing is overwritten unseen."""
 
     def __init__(self) -> None:
-        self._hashes: dict[Path, bytes] = {}
+        self._hashes: dict[str, str] = {}
 
-    def remember(self, place: Place, raw: bytes) -> None:
+    def remember(self, place: Place, raw: bytes) -> FileState:
         """The model knows that `place` holds `raw`."""
-        self._hashes[place.path] = hashlib.sha256(raw).digest()
+        known = FileState(path=str(place.path), sha256=hashlib.sha256(raw).hexdigest())
+        self.recall(known)
+        return known
+
+    def recall(self, known: FileState) -> None:
+        """The same, from its hash."""
+        self._hashes[known.path] = known.sha256
 
     def check(self, place: Place, raw: bytes) -> None:
         """Raises `ToolFailure` unless the model has seen exactly `raw`."""
-        known = self._hashes.get(place.path)
+        known = self._hashes.get(str(place.path))
         name = shown(str(place.path))
         if known is None:
             raise ToolFailure(f"{name} has not been read yet; Read it first, then change it")
-        if known != hashlib.sha256(raw).digest():
+        if known != hashlib.sha256(raw).hexdigest():
             raise ToolFailure(f"{name} has changed since it was read; Read it again first")
 
 

@@ -27,6 +27,7 @@ MAX_LINE_CHARS = 500
 DEFAULT_HEAD = 250
 WORKER = str(Path(__file__).with_name("grep_worker.py"))
 MARK = re.compile(r"\d+[:-]")
+NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 MODES = ("files_with_matches", "content", "count")
 FIXED_OPTIONS = (
@@ -96,8 +97,8 @@ class Grep:
         place = locate(self._roots, arguments.get("path") or ".")
         _check(place)
         request = _request(arguments, place)
-        if any("\0" in text for text in request.values() if isinstance(text, str)):
-            raise ToolFailure("the pattern or the glob holds a NUL character")
+        if any(NO_TEXT.search(request[part] or "") for part in ("pattern", "glob")):
+            raise ToolFailure("the pattern or the glob holds a NUL or half of a surrogate pair")
         result = await self._search(request, place, context)
         records = _records(result, request)
         return answer(self._text(records, request, place, arguments, result), context)

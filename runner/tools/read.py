@@ -76,6 +76,7 @@ class Read:
             max_bytes=max(context.max_output_bytes - NOTE_BYTES, 0),
             lines=[],
         )
+        known = None
         with opened(place) as (fd, state):
             if state.st_size > MAX_WHOLE_BYTES and not is_part:
                 raise ToolFailure(
@@ -86,11 +87,11 @@ class Read:
             if state.st_size <= MAX_WHOLE_BYTES:
                 raw = _read_up_to(fd, MAX_WHOLE_BYTES)
                 _refuse_binary(raw, name)
-                self._seen.remember(place, raw)
+                known = self._seen.remember(place, raw)
                 await _fill(window, io.BytesIO(raw), name)
             else:
                 await _fill(window, io.BufferedReader(io.FileIO(fd, closefd=False)), name)
-        return ToolOutput(content=fit(_text(window, name), context.max_output_bytes))
+        return ToolOutput(content=fit(_text(window, name), context.max_output_bytes), file=known)
 
 
 def _refuse_binary(raw: bytes, name: str) -> None:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
+from runner.core.events import FileEffect, FileState
 from runner.ports import ToolContext, ToolFailure, ToolOutput
 from runner.tools.answers import answer, tool_spec
 from runner.tools.diff import intended, unified
-from runner.tools.files import Content, SeenFiles, read_whole, replace
+from runner.tools.files import (
+    Content,
+    SeenFiles,
+    effect_of,
+    judge,
+    read_existing,
+    replace,
+)
 from runner.tools.lines import decode, encode_like, normal
 from runner.tools.paths import Place, Roots, lexical, locate, relative, shown
 
@@ -39,34 +47,41 @@ class Write:
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         """See the port. No await inside: a cancellation leaves the old file or the new one."""
-        place = locate(self._roots, arguments["file_path"], to_write=True)
+        place, old, raw = self._plan(arguments)
         name = relative(self._roots, place.path)
-        old = _existing(place)
+        before = None if old is None else decode(old.raw)
+        replace(place, raw, None if old is None else old.state)
+        known = self._seen.remember(place, raw)
+        verb = "Created" if old is None else "Replaced"
+        details = unified(before, normal(arguments["content"]), name)
+        return answer(f"{verb} {name} ({len(raw)} bytes).", context, details=details, file=known)
+
+    def foresee(self, arguments: Mapping[str, Any]) -> FileEffect:
+        """See the port."""
+        return effect_of(*self._plan(arguments))
+
+    def recall(self, effect: FileEffect) -> Literal["applied", "pending", "unknown"]:
+        """See the port."""
+        return judge(self._roots, self._seen, effect)
+
+    def remember(self, file: FileState) -> None:
+        """See the port."""
+        self._seen.recall(file)
+
+    def _plan(self, arguments: Mapping[str, Any]) -> tuple[Place, Content | None, bytes]:
+        """Where to write, what is there, and what will be."""
+        place = locate(self._roots, arguments["file_path"], to_write=True)
+        old = read_existing(place)
         try:
-            before = None if old is None else self._known(place, old.raw)
+            if old is not None:
+                decode(old.raw)
+                self._seen.check(place, old.raw)
             raw = encode_like(arguments["content"], b"" if old is None else old.raw)
         except UnicodeDecodeError:
+            name = relative(self._roots, place.path)
             raise ToolFailure(
                 f"{name} is not UTF-8; writing it here would change its encoding. Use Bash"
             ) from None
         except UnicodeEncodeError:
             raise ToolFailure("the content holds half of a surrogate pair, no text") from None
-        replace(place, raw, None if old is None else old.state)
-        self._seen.remember(place, raw)
-        verb = "Created" if old is None else "Replaced"
-        details = unified(before, normal(arguments["content"]), name)
-        return answer(f"{verb} {name} ({len(raw)} bytes).", context, details=details)
-
-    def _known(self, place: Place, raw: bytes) -> str:
-        text = decode(raw)
-        self._seen.check(place, raw)
-        return text
-
-
-def _existing(place: Place) -> Content | None:
-    try:
-        return read_whole(place)
-    except ToolFailure as failure:
-        if isinstance(failure.__cause__, FileNotFoundError):
-            return None
-        raise
+        return place, old, raw

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
+import pytest
+
+from runner.adapters import outlet as outlets
 from runner.adapters.outlet import Outlet
+from tests.pipes import pipe
 
 MIB = 1024 * 1024
-
-
-@contextmanager
-def pipe() -> Iterator[tuple[int, int]]:
-    """A pipe that is closed at the end, whichever end is closed before."""
-    reader, writer = os.pipe()
-    try:
-        yield reader, writer
-    finally:
-        for descriptor in (reader, writer):
-            try:
-                os.close(descriptor)
-            except OSError:
-                continue
 
 
 def test_a_slow_reader_gets_everything_and_holds_nobody_up() -> None:
@@ -100,3 +89,17 @@ def test_halves_of_characters_do_not_break_the_output() -> None:
         outlet.write("a\ud800b\n")
         assert outlet.close() is None
         assert os.read(reader, 100) == b"a\\ud800b\n"
+
+
+def test_a_reader_that_never_reads_does_not_keep_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Closing gives up with a time-out when a full pipe is not read at all."""
+    monkeypatch.setattr(outlets, "STALLED_S", 0.1)
+    reader, writer = os.pipe()
+    stuck = Outlet(writer)
+    stuck.write("x" * 200_000)
+    lost = stuck.close()
+    os.close(reader)  # lets the writing thread end
+    assert lost is not None
+    assert lost.errno == errno.ETIMEDOUT

@@ -9,6 +9,7 @@ import pytest
 
 from runner.adapters.log import Line
 from runner.adapters.progress import Progress
+from runner.core.endings import Ending
 from runner.core.events import (
     Abort,
     Check,
@@ -20,7 +21,6 @@ from runner.core.events import (
     ToolError,
     ToolExecutionComplete,
 )
-from runner.core.outcome import Ending
 from tests.sample_run import (
     SESSION_ID,
     end,
@@ -165,7 +165,7 @@ def test_a_failed_check_is_told_with_its_remedy() -> None:
     [
         ("failed", "failed"),
         ("timeout", "failed"),
-        ("cancelled", "cancelled"),
+        ("cancelled", "stopped"),
         ("not_run", "not run"),
     ],
 )

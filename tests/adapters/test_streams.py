@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,8 +12,9 @@ import pytest
 from runner.adapters.ci_text import inert
 from runner.adapters.outlet import Outlet
 from runner.adapters.streams import OutputFormat, format_sink
+from runner.core.endings import Ending
 from runner.core.events import Event, to_json
-from runner.core.outcome import Ending
+from tests.pipes import pipe
 from tests.sample_run import IDLE, result_of, stamped, tidy_run
 
 
@@ -38,20 +38,6 @@ def written(
         os.close(writer)
         with os.fdopen(os.dup(reader)) as file:
             return file.read()
-
-
-@contextmanager
-def pipe() -> Iterator[tuple[int, int]]:
-    """A pipe that is closed at the end, whichever end is closed before."""
-    reader, writer = os.pipe()
-    try:
-        yield reader, writer
-    finally:
-        for descriptor in (reader, writer):
-            try:
-                os.close(descriptor)
-            except OSError:
-                continue
 
 
 def parsed(text: str) -> list[Any]:

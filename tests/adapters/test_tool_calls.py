@@ -56,17 +56,25 @@ def test_no_text_is_no_arguments(text: str) -> None:
         ('{"x": NaN}', "arguments are not valid JSON: NaN is not JSON"),
         ("[" * 100_000, "arguments are not valid JSON: "),
         ("1" * 5_000, "arguments are not valid JSON: "),
+        ('{"x": 1e400}', "arguments are not valid JSON: 1e400 is out of range"),
+        ('{"x": ' + "[" * 100 + "]" * 100 + "}", "arguments are nested deeper than 100 levels"),
         ("[1]", "arguments are not a JSON object but list"),
         ("null", "arguments are not a JSON object but NoneType"),
         ('"{}"', "arguments are not a JSON object but str"),
     ],
-    ids=["cut", "NaN", "deep", "digits", "list", "null", "text"],
+    ids=["cut", "NaN", "deep", "digits", "inf", "nested", "list", "null", "text"],
 )
 def test_what_is_no_object_is_a_problem(text: str, problem: str) -> None:
     """The model is told what is wrong with what it wrote."""
     arguments, found = read_arguments(text)
     assert arguments == {}
     assert str(found).startswith(problem)
+
+
+def test_a_hundred_levels_are_read() -> None:
+    """The limit is the last depth that is read."""
+    text = '{"x": ' + "[" * 99 + "]" * 99 + "}"
+    assert read_arguments(text) == (json.loads(text), None)
 
 
 @pytest.mark.parametrize("text", ["", '{"x": '])

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from runner import __version__
 from runner.cli import EXIT_CODES, cli
-from runner.core.outcome import EXIT_ROWS
+from runner.core.endings import EXIT_ROWS
 from tests.sample_run import SESSION_ID, start, tidy_run, write_session
 
 SPEC = "name: tidy\nprompt: Tidy up.\nmodel: scripted:replies.yaml\n"

@@ -233,6 +233,14 @@ def test_a_session_id_is_used_once(place: Place) -> None:
     assert log.read_bytes() == before
 
 
+def test_a_session_id_that_is_no_name_is_a_usage_error(place: Place) -> None:
+    """Code 2, and nothing is made, when the id could not name a folder of its own."""
+    ran = place.run(place.spec(done()), "--session-id", "../x")
+    assert (ran.code, ran.out) == (2, "")
+    assert "`../x` is no session id" in ran.err
+    assert not place.home.exists()
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -259,6 +267,27 @@ def test_a_spec_comes_from_stdin_when_it_is_named_so(
     assert place.run("-").out == "All tidy.\n"
 
 
+def test_a_system_prompt_of_ones_own_replaces_ours(place: Place) -> None:
+    """Nothing of ours is left in it, and what is appended stands after it."""
+    keys = {"system_prompt": "You tidy up.", "append_system_prompt": "Be brief."}
+    ran = place.run(place.spec(done(), **keys), "--output-format", "events")
+    events = [json.loads(line) for line in ran.out.splitlines()]
+    (prompt,) = (event["data"]["content"] for event in events if event["type"] == "system.message")
+    assert prompt == "You tidy up.\nBe brief."
+
+
+def test_in_a_copy_the_original_stays_as_it_is(place: Place) -> None:
+    """The change is in the copy and in the patch, and nowhere else."""
+    where = {"path": "work", "isolation": "copy"}
+    spec = place.spec(LOOK, WRITE, done(), workspace=where, permission_mode="acceptEdits")
+    ran = place.run(spec, "--session-id", "s1")
+    folder = place.home / "session-state" / "s1"
+    assert ran.code == 0
+    assert (place.folder / "work" / "a").read_text() == "hello\n"
+    assert (folder / "workspace" / "a").read_text() == "x"
+    assert "-hello\n+x\n" in (folder / "patch.diff").read_text()
+
+
 # -- dry runs ------------------------------------------------------------------------------------
 
 
@@ -269,6 +298,8 @@ def test_a_dry_run_shows_the_plan_and_runs_nothing(place: Place) -> None:
     assert ran.out.startswith("tidy\n  model       scripted:")
     assert "  caps        3 tool-use turns, 5 nudges\n" in ran.out
     assert "  Write            denied: no rule allows it in mode default" in ran.out
+    assert "  shutdown_grace         8s\n" in ran.out
+    assert ran.out.endswith("\nready\n")
     assert not place.home.exists()
 
 
@@ -277,6 +308,7 @@ def test_a_dry_run_that_could_not_start_is_code_78(place: Place) -> None:
     ran = place.run(place.spec(model="anthropic/claude-sonnet-4-5"), "--dry-run")
     assert ran.code == 78
     assert "  NOT OK  key: ANTHROPIC_API_KEY is not set" in ran.out
+    assert ran.out.endswith("\nnot ready: key\n")
 
 
 def test_a_dry_run_has_a_form_for_machines(place: Place) -> None:

@@ -8,20 +8,18 @@ from typing import Any, get_args
 
 import pytest
 
-from runner.core.events import Abort, PermissionCompleted, SessionError, SessionUsageCheckpoint
-from runner.core.messages import FinishReason, Usage
-from runner.core.outcome import (
+from runner.core.endings import (
     EXIT_ROWS,
     Ending,
     ErrorType,
     Subtype,
-    build_result,
     error_type_of,
     exit_code,
-    final_text,
-    result_json,
     row_of,
 )
+from runner.core.events import Abort, PermissionCompleted, SessionError, SessionUsageCheckpoint
+from runner.core.messages import FinishReason, Usage
+from runner.core.outcome import build_result, final_text, result_json
 from runner.core.state import State, apply
 from tests.fakes import call, done, reply
 from tests.logs import MODEL, Log, task
@@ -146,6 +144,8 @@ def test_the_result_of_a_good_run_holds_everything_but_errors() -> None:
         "cost_basis": "spec",
         "sandbox": "process",
         "log_head": "ab",
+        "survivors": [],
+        "verification": {"status": "not_configured", "checks": []},
     }
 
 
@@ -186,6 +186,8 @@ def test_the_result_of_a_failed_run_says_why_and_has_no_answer() -> None:
         "task_completed": False,
         "cost_basis": "none",
         "sandbox": "none",
+        "survivors": [],
+        "verification": {"status": "not_configured", "checks": []},
     }
 
 
@@ -236,12 +238,13 @@ def test_the_stop_reason_is_that_of_the_last_reply(finish: FinishReason, stop: s
     assert result_of(log.state, ending)["stop_reason"] == stop
 
 
-def test_the_last_text_is_the_answer_and_the_summary_stands_in_for_it() -> None:
-    """The text wins when the completing reply has one; a blank one does not."""
-    spoken = Log().reply(reply("It is 42.", *done("said").calls)).settle()
-    blank = Log().reply(reply("  ", *done("said").calls)).settle()
-    answers = (final_text(spoken.state), final_text(blank.state), final_text(Log().state))
-    assert answers == ("It is 42.", "said", "")
+def test_the_summary_is_the_answer_and_the_last_text_where_there_is_none() -> None:
+    """The summary wins when a completion was accepted; a rejected or blocked one has none."""
+    completed = Log().reply(reply("I am done.", *done("It is 42.").calls)).settle()
+    blocked = Log().reply(reply("I cannot.", call("task_blocked", reason="no network"))).settle()
+    plain = Log(task(autopilot=False)).reply(reply("It is 43.")).settle()
+    states = (completed.state, blocked.state, plain.state, Log().state)
+    assert [final_text(state) for state in states] == ["It is 42.", "I cannot.", "It is 43.", ""]
 
 
 def test_a_denied_call_is_in_the_result_with_its_input() -> None:

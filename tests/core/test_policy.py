@@ -9,6 +9,7 @@ from itertools import permutations
 
 import pytest
 
+from runner.core.endings import Ending, ErrorType
 from runner.core.events import (
     Abort,
     AssistantTurnEnd,
@@ -24,7 +25,6 @@ from runner.core.events import (
     UserMessage,
 )
 from runner.core.messages import ModelReply, ToolCall
-from runner.core.outcome import Ending, ErrorType
 from runner.core.policy import RULES, AskModel, Finish, RunTools, Say, Step, next_step
 from tests.fakes import call, done, reply
 from tests.logs import MODEL, SENTENCES, Log, Played, play, task
@@ -37,6 +37,7 @@ SIGTERM = Abort(reason="remote_command", cause="SIGTERM")
 TIMEOUT = Abort(reason="user_abort", cause="timeout")
 BUDGET = SessionWarning(warning_type="error_max_budget_usd", message="no money")
 TURNS = SessionWarning(warning_type="error_max_turns", message="no turns")
+PREFLIGHT = SessionError(error_type="preflight", message="no key")
 PROVIDER = SessionError(error_type="rate_limit", message="429")
 
 
@@ -86,6 +87,7 @@ NUDGE = UserMessage(
     agent_mode="autopilot",
     is_autopilot_continuation=True,
 )
+NOTE = UserMessage(content="Go on.", source="resume", agent_mode="autopilot")
 SUCCESS = Finish(ending=Ending(subtype="success"))
 CANCELLED = Ending(
     subtype="error_during_execution", error_type="terminated", message="Cancelled by SIGTERM"
@@ -149,6 +151,25 @@ TABLE = (
         ),
     ),
     Row(
+        rule="turn_cap_reached",
+        why="a kill came while the calls past the cap were refused",
+        log=lambda: (
+            new(max_turns=1)
+            .reply(reply("", READ))
+            .runs(READ)
+            .ends()
+            .reply(reply("", EDIT, BASH))
+            .add(TURNS)
+            .runs(EDIT, code="not_run")
+            .resumes()
+        ),
+        step=says(
+            SessionWarning(
+                warning_type="error_max_turns", message="Reached maximum number of turns (1)"
+            )
+        ),
+    ),
+    Row(
         rule="stopping_with_open_calls",
         why="a signal came while the second of three calls ran",
         log=lambda: new().reply(reply("", READ, EDIT, BASH)).runs(READ).starts(EDIT).add(SIGTERM),
@@ -163,6 +184,16 @@ TABLE = (
         why="the budget is spent by a reply that asks for tools",
         log=lambda: new().reply(reply("", EDIT)).add(BUDGET),
         step=says(started(EDIT), failed(EDIT, "not_run", SENTENCES["not_run"])),
+    ),
+    Row(
+        rule="stopping_with_open_calls",
+        why="a resumed run stops before it could look at the call that a kill interrupted",
+        log=lambda: new().reply(reply("", BASH, EDIT)).starts(BASH).resumes().add(PREFLIGHT),
+        step=says(
+            failed(BASH, "interrupted", SENTENCES["interrupted"]),
+            started(EDIT),
+            failed(EDIT, "not_run", SENTENCES["not_run"]),
+        ),
     ),
     Row(
         rule="stopping_with_open_turn",
@@ -191,24 +222,34 @@ TABLE = (
         step=RunTools(calls=(EDIT,)),
     ),
     Row(
+        rule="control_accepted",
+        why="the completion was accepted",
+        log=lambda: new().reply(done("all fixed")).runs(done().calls[0]),
+        step=says(SessionTaskComplete(summary="all fixed")),
+    ),
+    Row(
+        rule="control_accepted",
+        why="the block was accepted, although another control call waits",
+        log=lambda: new().reply(reply("", BLOCKED, done().calls[0])).runs(BLOCKED),
+        step=says(SessionTaskComplete(success=False, outcome="blocked", reason="no network")),
+    ),
+    Row(
         rule="control_pending",
         why="the task is completed",
         log=lambda: new().reply(done("all fixed")),
-        step=says(
-            started(done("all fixed").calls[0]),
-            accepted(done().calls[0]),
-            SessionTaskComplete(summary="all fixed"),
-        ),
+        step=says(started(done("all fixed").calls[0]), accepted(done().calls[0])),
     ),
     Row(
         rule="control_pending",
         why="the model is blocked",
         log=lambda: new().reply(reply("", BLOCKED)),
-        step=says(
-            started(BLOCKED),
-            accepted(BLOCKED),
-            SessionTaskComplete(success=False, outcome="blocked", reason="no network"),
-        ),
+        step=says(started(BLOCKED), accepted(BLOCKED)),
+    ),
+    Row(
+        rule="control_pending",
+        why="a kill came between the start of the completion and its answer",
+        log=lambda: new().reply(done("all fixed")).starts(done().calls[0]).resumes(),
+        step=says(accepted(done().calls[0])),
     ),
     Row(
         rule="control_pending",
@@ -217,9 +258,7 @@ TABLE = (
         step=says(
             started(NO_SUMMARY),
             failed(
-                NO_SUMMARY,
-                "invalid_arguments",
-                "`task_complete` needs `summary`: a text that is not empty",
+                NO_SUMMARY, "failed", "`task_complete` needs `summary`: a text that is not empty"
             ),
         ),
     ),
@@ -294,6 +333,24 @@ TABLE = (
         why="the same text came three times",
         log=lambda: _in_turns(new(), *[reply("half")] * 3),
         step=incomplete("no_progress", "The model gave the same reply 3 times"),
+    ),
+    Row(
+        rule="resumed",
+        why="a kill came before anything was said",
+        log=lambda: new().resumes(),
+        step=says(NOTE),
+    ),
+    Row(
+        rule="resumed",
+        why="a kill came after a text: the note stands for the nudge",
+        log=lambda: new().reply(reply("half")).ends().resumes(),
+        step=says(NOTE),
+    ),
+    Row(
+        rule="resumed",
+        why="the last part stopped at a cap",
+        log=lambda: new(max_turns=1).add(TURNS).finishes().resumes(carries=False),
+        step=says(NOTE),
     ),
     Row(
         rule="nudge",

@@ -12,15 +12,14 @@ from runner.core.events import (
     PermissionCompleted,
     PermissionRequested,
     RunnerHeartbeat,
+    RunnerLogRecovered,
     RunnerResult,
     SessionError,
     SessionInfo,
-    SessionShutdown,
     SessionWarning,
     ToolExecutionComplete,
     UserMessage,
 )
-from runner.core.ledger import ZERO
 from runner.core.messages import Assistant, ToolResult, User
 from runner.core.state import MAIN, State, Thread, apply, fold
 from tests.fakes import call, done, reply
@@ -35,17 +34,7 @@ UNREMEMBERED = (
     PermissionCompleted(
         request_id="r", tool_call_id="c", result={"kind": "approved"}, reason="mode"
     ),
-    SessionShutdown(
-        shutdown_type="routine",
-        session_start_time=0,
-        total_api_duration_ms=0,
-        code_changes={},
-        model_metrics={},
-        result_subtype="success",
-        exit_code=0,
-        total_cost_usd=ZERO,
-        current_model=MODEL,
-    ),
+    RunnerLogRecovered(offset=10, torn_bytes=1, torn_file="torn/10"),
 )
 
 
@@ -103,7 +92,7 @@ def test_calls_are_pending_until_they_have_a_result() -> None:
     assert (main.pending, main.pending_tools, main.started) == (
         (EDIT, complete),
         (EDIT,),
-        frozenset({"Read-1", "Edit-1"}),
+        {"Read-1": None, "Edit-1": None},
     )
     assert Thread().pending == ()
 

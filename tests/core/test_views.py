@@ -109,11 +109,7 @@ def test_ids_are_there_before_the_session_is_known() -> None:
     """The session id is empty when a log does not start with its session."""
     log = Log()
     (message,) = ClaudeView().feed(log.journal.records[2])
-    assert (message["session_id"], message["model"], message["claude_code_version"]) == (
-        "",
-        "",
-        "",
-    )
+    assert (message["session_id"], message["model"]) == ("", "")
 
 
 def test_a_reply_is_an_assistant_message_with_its_blocks() -> None:

@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
+from runner.core.endings import Ending
 from runner.core.events import RunnerResult, SessionIdle, SessionShutdown
-from runner.core.outcome import Ending
 from runner.engine.finish import record_result
 from runner.engine.recorder import Recorder
 from runner.ports import ModelError

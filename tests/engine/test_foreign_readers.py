@@ -13,14 +13,22 @@ from claude_agent_sdk._internal.message_parser import parse_message
 from claude_agent_sdk.types import ResultMessage, StreamEvent
 from copilot.generated.session_events import SessionEvent, SessionEventType
 
-from runner.core.events import EPHEMERAL_TYPES, PERSISTED_TYPES, SessionInfo, to_json
+from runner.core.events import (
+    EPHEMERAL_TYPES,
+    PERSISTED_TYPES,
+    RunnerLogRecovered,
+    SessionInfo,
+    ToolExecutionStart,
+    to_json,
+)
 from runner.core.messages import ReasoningBlock
 from runner.core.views import ClaudeView
 from runner.engine.loop import Interruption
+from runner.engine.recover import recover
 from runner.ports import ModelError, ToolContext, ToolDenied, ToolFailure, ToolOutput
 from tests.fakes import Answer, FakeTool, RetryUpTo, call, done, reply
 from tests.logs import task
-from tests.stage import Stage, play_out, set_of_tools, set_stage
+from tests.stage import Stage, go_on, play_out, set_of_tools, set_stage
 from tests.virtual_time import run_virtual
 
 BUSY = ModelError("rate_limit", "busy", retryable=True, status_code=429, may_bill=True)
@@ -98,7 +106,22 @@ def cancelled_run() -> Stage:
     return stage
 
 
-RUNS = (good_run, denied_run, failed_run, capped_run, unpaid_run, cancelled_run)
+def resumed_run() -> Stage:
+    """A kill in a command, a torn line, and a run that goes on; only this one is shown."""
+    killed = play_out(set_stage([reply("", call("Bash"), call("Edit", file_path="a")), done()]))
+    in_bash = next(
+        line
+        for line, record in enumerate(killed.journal.records, start=1)
+        if isinstance(record.event, ToolExecutionStart)
+    )
+    stage = go_on(killed, lines=in_bash, answers=[reply("half"), done()])
+    torn = RunnerLogRecovered(offset=10, torn_bytes=3, torn_file="torn/10")
+    stage.engine.recorder.record(torn)
+    run_virtual(recover(stage.engine))
+    return play_out(stage)
+
+
+RUNS = (good_run, denied_run, failed_run, capped_run, unpaid_run, cancelled_run, resumed_run)
 
 
 def everything_shown(stage: Stage) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from runner.core.endings import Ending
 from runner.core.events import (
     Abort,
     AbortCause,
@@ -18,7 +19,6 @@ from runner.core.events import (
     ToolExecutionComplete,
 )
 from runner.core.messages import ModelReply, ModelRequest
-from runner.core.outcome import Ending
 from runner.engine import loop
 from runner.ports import JournalError, ModelError, ToolContext, ToolOutput
 from tests.fakes import FakeTool, RetryUpTo, call, done, reply

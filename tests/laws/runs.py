@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from runner.core.context import request_bound
 from runner.core.events import AbortCause
 from runner.core.messages import ModelReply, ModelRequest, Usage
+from runner.engine.recover import recover
 from runner.ports import Delta, ModelError, ToolContext, ToolFailure, ToolOutput
 from tests.fakes import FakeTool, RetryUpTo, done
 from tests.laws.strategies import answers, prices, specs
-from tests.stage import Stage, set_of_tools, set_stage
+from tests.stage import Stage, go_on, set_of_tools, set_stage
 from tests.virtual_time import run_virtual
 
 
@@ -40,6 +41,9 @@ class HonestModel:
             on_delta(Delta(kind="text", text=answer.text))
         weighed = answer.usage and self._weighed(request, answer.usage)
         return replace(answer, usage=weighed)
+
+    async def ready(self) -> None:
+        """There is nothing to load."""
 
     async def count_tokens(self, request: ModelRequest) -> int:
         """What the request weighs."""
@@ -88,6 +92,32 @@ def runs(draw: st.DrawFn) -> Stage:
     cause = draw(st.sampled_from([c for c in get_args(AbortCause) if c != "timeout"]))
     run_virtual(_perform(stage, deadline_s, signal_s, cause))
     return stage
+
+
+@st.composite
+def killed_runs(draw: st.DrawFn) -> Stage:
+    """A run that was killed after any line but its last, once or twice, and resumed to its end."""
+    stage = draw(runs())
+    for _ in range(draw(st.integers(1, 2))):
+        lines = draw(st.integers(1, len(stage.journal.records) - 1))
+        stage = resumed(stage, lines)
+    return stage
+
+
+def resumed(stage: Stage, lines: int) -> Stage:
+    """The same session killed after this many lines and run to its end; nothing else stops it."""
+    tools = tuple(replace_work(tool) for tool in set_of_tools())
+    again = go_on(stage, lines=lines, tools=tools)
+    again.engine.model = stage.engine.model  # what it said is said
+    again.sink.records[:0] = stage.journal.records[:lines]
+    run_virtual(_recover_and_perform(again))
+    return again
+
+
+async def _recover_and_perform(stage: Stage) -> None:
+    await recover(stage.engine)
+    stage.ending = await stage.steps()
+    stage.finish()
 
 
 def replace_work(tool: FakeTool) -> FakeTool:

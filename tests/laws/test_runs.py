@@ -6,11 +6,13 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from itertools import zip_longest
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.core.endings import Ending, exit_code
 from runner.core.events import (
     AssistantTurnEnd,
     AssistantTurnStart,
@@ -18,6 +20,7 @@ from runner.core.events import (
     Persisted,
     Record,
     RunnerResult,
+    SessionResume,
     SessionShutdown,
     SessionUsageCheckpoint,
     ToolExecutionComplete,
@@ -27,16 +30,16 @@ from runner.core.events import (
 from runner.core.ledger import ZERO
 from runner.core.limits import budget_reached, turns_left
 from runner.core.messages import Assistant, ToolResult
-from runner.core.outcome import exit_code
 from runner.core.policy import AskModel, Finish, RunTools, next_step
 from runner.core.state import State, apply, fold
-from tests.fakes import MemoryJournal, reply
-from tests.laws.runs import runs
+from tests.fakes import FakeTool, MemoryJournal, reply
+from tests.laws.runs import killed_runs, resumed, runs
 from tests.laws.strategies import ephemeral_events, foldable_events
 from tests.logs import Log, play, task
 from tests.stage import Stage
 
 EDGES = ("start", "end")
+EFFECTS = ("Edit", "Bash")
 
 
 def log_of(events: Sequence[Persisted]) -> list[Record]:
@@ -77,9 +80,15 @@ def test_folding_does_not_see_what_was_only_shown(
 
 @given(st.lists(foldable_events, max_size=20))
 def test_the_cost_of_a_state_is_the_sum_of_its_checkpoints(events: list[Persisted]) -> None:
-    """Total and totals by model are the same sum, whatever else is on the log."""
+    """Total and totals by model are the same sum, since the last resume that left them behind."""
     ledger = fold(log_of(events)).ledger
-    costs = [event.cost_usd for event in events if isinstance(event, SessionUsageCheckpoint)]
+    costs: list[Decimal] = []
+    for event in events:
+        match event:
+            case SessionUsageCheckpoint(cost_usd=cost):
+                costs.append(cost)
+            case SessionResume(carries=False):
+                costs.clear()
     by_model = sum((totals.cost_usd for totals in ledger.models.values()), ZERO)
     assert ledger.spent_usd == sum(costs, ZERO) == by_model
 
@@ -105,7 +114,7 @@ def test_a_model_that_only_talks_comes_to_an_end(
 # -- every log the engine writes -------------------------------------------------------------
 
 
-@given(stage=runs())
+@given(stage=runs() | killed_runs())
 def test_the_log_is_a_chain_without_gaps_that_reads_back(stage: Stage) -> None:
     """Numbers, parents and hashes link each line to the one before, and ids are used once."""
     lines = stage.journal.lines
@@ -118,14 +127,14 @@ def test_the_log_is_a_chain_without_gaps_that_reads_back(stage: Stage) -> None:
     assert [from_json(line) for line in parsed] == stage.journal.records
 
 
-@given(stage=runs())
+@given(stage=runs() | killed_runs())
 def test_folding_the_log_gives_the_live_state(stage: Stage) -> None:
     """Nothing the engine knows is not on the log."""
     records = [from_json(json.loads(line)) for line in stage.journal.lines]
     assert fold(record for record in records if record is not None) == stage.state
 
 
-@given(stage=runs())
+@given(stage=runs() | killed_runs())
 def test_each_intent_has_exactly_one_outcome(stage: Stage) -> None:
     """Turns open and close in turn; each call starts once, then completes once, in its turn."""
     turns = [
@@ -152,7 +161,7 @@ def test_each_intent_has_exactly_one_outcome(stage: Stage) -> None:
                 assert not open_calls
 
 
-@given(stage=runs())
+@given(stage=runs() | killed_runs())
 def test_each_call_of_each_reply_has_exactly_one_result_in_the_history(stage: Stage) -> None:
     """The results follow their reply, in the order asked, and there are no others."""
     messages = iter(stage.state.main.messages)
@@ -205,7 +214,7 @@ def test_the_table_never_asks_or_acts_when_it_must_not(stage: Stage) -> None:
     assert isinstance(next_step(stage.state), Finish)
 
 
-@given(stage=runs())
+@given(stage=runs() | killed_runs())
 def test_the_caps_are_hard(stage: Stage) -> None:
     """Turns and nudges are counted exactly, and money held or spent is never above the cap."""
     spec, main = stage.state.need, stage.state.main
@@ -222,7 +231,7 @@ def test_the_caps_are_hard(stage: Stage) -> None:
     assert before == max(totals, default=ZERO)
 
 
-@given(stage=runs())
+@given(stage=runs() | killed_runs())
 def test_green_means_done(stage: Stage) -> None:
     """Exit 0 only when the model completed the task, or answered where that is enough."""
     state = stage.state
@@ -234,3 +243,38 @@ def test_green_means_done(stage: Stage) -> None:
             True,
             None,
         )
+
+
+# -- kills -----------------------------------------------------------------------------------
+
+
+@given(stage=runs(), data=st.data())
+def test_no_effect_is_repeated_after_a_kill(stage: Stage, data: st.DataObject) -> None:
+    """A call that had begun before the kill is not run after it, unless it only reads."""
+    lines = data.draw(st.integers(1, len(stage.journal.records) - 1))
+    begun = {
+        (event.turn_id, event.tool_call_id)
+        for event in (record.event for record in stage.journal.records[:lines])
+        if isinstance(event, ToolExecutionStart)
+    }
+    again = resumed(stage, lines)
+    acted = [
+        event
+        for event in (record.event for record in again.journal.records[lines:])
+        if isinstance(event, ToolExecutionComplete) and event.tool_name in EFFECTS
+        if event.error is None or event.error.code == "failed"
+    ]
+    assert [e for e in acted if (e.turn_id, e.tool_call_id) in begun] == []
+    tools = [tool for tool in again.engine.tools.values() if isinstance(tool, FakeTool)]
+    assert sum(len(tool.ran) for tool in tools if tool.name in EFFECTS) == len(acted)
+
+
+@given(stage=runs(), data=st.data())
+def test_a_completion_survives_a_kill(stage: Stage, data: st.DataObject) -> None:
+    """A run that was completed before the kill is a success after it, and asks nothing more."""
+    lines = data.draw(st.integers(1, len(stage.journal.records) - 1))
+    before = fold(stage.journal.records[:lines])
+    again = resumed(stage, lines)
+    if before.completion is not None and before.completion.success:
+        assert again.ending == Ending(subtype="success")
+        assert again.state.main.turns_started == before.main.turns_started

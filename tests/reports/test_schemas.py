@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from runner.core.endings import EXIT_ROWS, Ending
 from runner.core.events import (
     EPHEMERAL_TYPES,
     PERSISTED_TYPES,
     RunnerResult,
     to_json,
 )
-from runner.core.outcome import EXIT_ROWS, Ending
 from runner.reports.schemas import event_schema, result_schema
 from tests.sample_run import IDLE, result_of, stamped, tidy_run
 

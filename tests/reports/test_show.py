@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from runner.core.endings import Ending
 from runner.core.events import (
     Abort,
     Check,
@@ -15,7 +16,6 @@ from runner.core.events import (
     SessionInfo,
     SessionWarning,
 )
-from runner.core.outcome import Ending
 from runner.reports.moment import moment_lines
 from runner.reports.show import header, story
 from tests.sample_run import (

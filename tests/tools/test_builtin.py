@@ -10,6 +10,10 @@ import pytest
 from copilot.generated.session_events import PermissionRequestedData
 from jsonschema import Draft202012Validator
 
+from runner import app
+from runner.adapters.specfile.words import TOOLS
+from runner.core.permissions import decide
+from runner.core.spec import PermissionMode, TaskSpec, WorkspaceSpec
 from runner.ports import ToolDenied
 from runner.tools import control_specs
 from tests.tools.bench import Bench, descriptions
@@ -30,6 +34,11 @@ NAMES = [
 def test_the_tools_stand_in_a_fixed_order(bench: Bench) -> None:
     """The names are these, in this order, when the tools are built."""
     assert list(bench.tools) == NAMES
+
+
+def test_a_spec_can_name_every_tool() -> None:
+    """The names a spec may use are those of the tools that are built."""
+    assert list(TOOLS) == NAMES
 
 
 def test_only_tools_that_change_nothing_run_together(bench: Bench) -> None:
@@ -147,6 +156,30 @@ def test_tools_of_the_run_itself_are_custom_tools(
     request = dict(bench.tools[name].permission(arguments))
     assert request == wire
     assert parsed(request) == {**wire, "toolCallId": "c"}
+
+
+@pytest.mark.parametrize("mode", ["default", "acceptEdits", "bypassPermissions"])
+def test_a_plan_decides_as_a_run_does(bench: Bench, mode: PermissionMode) -> None:
+    """What a plan says of each tool is what the tool's own request would lead to."""
+    calls: dict[str, dict[str, Any]] = {
+        "Read": {"file_path": "a"},
+        "Write": {"file_path": "a", "content": "x"},
+        "Edit": {"file_path": "a", "old_string": "x", "new_string": "y"},
+        "Glob": {"pattern": "*"},
+        "Grep": {"pattern": "x"},
+        "Bash": {"command": "ls"},
+        "TaskCreate": {"subject": "x"},
+        "TaskUpdate": {"taskId": "1", "status": "completed"},
+        "AskUserQuestion": {"questions": [{"question": "?"}]},
+    }
+    where = WorkspaceSpec(path=str(bench.workspace))
+    spec = TaskSpec(name="t", prompt="x", model="m/x", workspace=where, permission_mode=mode)
+    kinds = {name: bench.tools[name].permission(call)["kind"] for name, call in calls.items()}
+    verdicts = {name: decide(spec, name, kind) for name, kind in kinds.items()}
+    assert {tool.name: tool.verdict for tool in app.plan(spec).tools} == {
+        name: f"{'allowed' if verdict.allowed else 'denied'}: {verdict.reason}"
+        for name, verdict in verdicts.items()
+    }
 
 
 def parsed(request: dict[str, Any]) -> dict[str, Any]:

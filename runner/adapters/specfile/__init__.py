@@ -135,7 +135,9 @@ def _read(path: Path | str, folder: Path, stdin: Callable[[], str]) -> tuple[Sou
         data = read_bytes(file, MAX_BYTES)
     except Unusable as error:
         raise SpecError([_unreadable(str(path), file, str(error))]) from None
-    return Source(name=str(path), folder=file.parent.resolve()), data
+    # A pipe stands in no folder (that of `<(...)` is in /proc): it is like standard input.
+    here = folder if file.is_fifo() else file.parent.resolve()
+    return Source(name=str(path), folder=here), data
 
 
 def _unreadable(name: str, file: Path, why: str) -> Problem:

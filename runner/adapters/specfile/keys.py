@@ -46,6 +46,7 @@ from runner.core.spec import (
     InputSpec,
     LimitsSpec,
     PricingSpec,
+    ResumeSpec,
     RetrySpec,
     TaskSpec,
     WorkspaceSpec,
@@ -103,6 +104,12 @@ _LIMITS = Record(
             60_000,
         ),
         _key(
+            "max_resumes",
+            Whole(),
+            "How often in a row a killed run may be resumed.",
+            10,
+        ),
+        _key(
             "min_output_tokens",
             Whole(minimum=1),
             "A call that the budget leaves fewer output tokens for is not made.",
@@ -116,6 +123,24 @@ _LIMITS = Record(
         ),
     ),
     planned=PLANNED_LIMITS,
+)
+
+_RESUME = Record(
+    cls=ResumeSpec,
+    keys=(
+        _key(
+            "on_unknown",
+            Choice(options=("tell-model", "stop")),
+            "When a kill left a command of unknown outcome: tell the model, or do not go on.",
+            "stop",
+        ),
+        _key(
+            "budget_scope",
+            Choice(options=("run", "session")),
+            "Whether turns and money of earlier, ended runs of the session still count.",
+            "session",
+        ),
+    ),
 )
 
 _ENV = Record(
@@ -259,6 +284,7 @@ TASK = Record(
         ),
         _key("timeout", Duration(), "Wall clock for the whole run.", "30m"),
         _key("limits", _LIMITS, "The finer limits.", {"tool": "15m"}),
+        _key("resume", _RESUME, "What a resumed run does.", {"on_unknown": "stop"}),
         _key("tools", _TOOL_LIST, "The tools there are; unset: all.", ["Read", "Grep"]),
         _key("allowed_tools", _TOOL_LIST, "Tools that may run whatever the mode.", ["Bash"]),
         _key("disallowed_tools", _TOOL_LIST, "Tools that are taken away, in every mode.", ["Bash"]),

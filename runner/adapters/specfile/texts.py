@@ -7,7 +7,9 @@ at again; `{{ "{{" }}` stands for a literal `{{`; what cannot be a placeholder o
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
+import select
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,6 +21,9 @@ from runner.adapters.specfile.yaml_document import Fields, Node, Scalar
 
 MAX_TEXT_BYTES = 1024 * 1024
 """Of a prompt file or an input file."""
+
+WRITER_MS = 10_000
+"""How long a pipe that nobody has opened yet is waited for."""
 
 _PLACEHOLDER = re.compile(r'\{\{\s*(?:inputs\b([^{}]*)|"\{\{"\s*)\}\}')
 _NAME = re.compile(r"\s*\.\s*([A-Za-z_][A-Za-z0-9_-]*)\s*")
@@ -53,11 +58,31 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
             raise Unusable("is a folder")
         if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
             raise Unusable("is not a regular file")
+        if stat.S_ISFIFO(mode):
+            return _read_pipe(path, max_bytes)
         with path.open("rb") as file:
             return file.read(max_bytes + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a possible path"
         raise Unusable(f"cannot be read: {reason}") from None
+
+
+def _read_pipe(path: Path, max_bytes: int) -> bytes:
+    """The same for a pipe: a slow writer is waited for, one that never comes is not."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb", buffering=0) as pipe:
+        readable = select.poll()
+        readable.register(fd, select.POLLIN)
+        data = b""
+        while not data and not readable.poll(WRITER_MS):
+            first = pipe.read(1)  # None from a writer that is there and silent
+            if first == b"":
+                raise Unusable(f"is a pipe that nobody wrote to for {WRITER_MS / 1000:g} s")
+            data = first or b""
+        os.set_blocking(fd, True)
+        while chunk := pipe.read(max_bytes + 1 - len(data)):
+            data += chunk
+        return data
 
 
 def read_text(path: Path) -> str:

@@ -36,7 +36,6 @@ PLANNED_TOOLS = ("Agent", "Skill", "StructuredOutput", "ToolSearch", "WebFetch",
 PLANNED = {
     "fallback_models": "remove it; `retry` waits for an overloaded model",
     "effort": "remove it; the provider's default applies",
-    "resume": "remove it; every run starts a new session",
     "ask_tools": "remove it; nobody is there to be asked, and what is not allowed is denied",
     "auto_mode": "remove it; name the tools in `allowed_tools`",
     "on_denied": "remove it; denials are listed in the result",
@@ -65,7 +64,6 @@ PLANNED_LIMITS = dict.fromkeys(
         "max_structured_output_retries",
         "max_subagent_depth",
         "max_subagents",
-        "max_resumes",
     ),
     "remove it: what it limits is not supported yet either",
 )

@@ -195,16 +195,18 @@ class _Tree:
         at, mark = self._child(), self.last_mark
         if self._refuse_extras(event.tag, event.anchor, at):
             return Broken(mark=mark)
-        if re.search("[\0\ud800-\udfff]", event.value):
+        # JSON, which is YAML, writes some characters as two escapes, the halves of a pair.
+        text = event.value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+        if re.search("[\0\ud800-\udfff]", text):
             at.refuse(mark, "an escape names a character that text cannot hold")
             return Broken(mark=mark)
         plain = not event.style
-        value = plain_value(event.value) if plain else event.value
+        value = plain_value(text) if plain else text
         if isinstance(value, Unreadable):
             at.refuse(mark, value.message, value.hint or None)
             return Broken(mark=mark)
         return Scalar(
-            mark=mark, text=event.value, value=value, plain=plain, literal=event.style == "|"
+            mark=mark, text=text, value=value, plain=plain, literal=event.style == "|"
         )
 
     def _refuse_extras(self, tag: str | None, anchor: str | None, at: At) -> bool:

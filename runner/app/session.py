@@ -1,0 +1,175 @@
+"""The session a run works in: a new one, one that goes on, or a copy of one that goes on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runner.adapters.journal import (
+    LOG,
+    RESULT,
+    FileJournal,
+    SessionError,
+    SessionExists,
+    session_dir,
+)
+from runner.app.worksite import COPY
+from runner.app.world import RunOptions, World
+from runner.core.events import SessionResume
+from runner.core.spec import TaskSpec
+from runner.core.state import State, fold
+
+CARRIED = ("git", "files", COPY)
+"""Folders of a session that a copy of it needs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A session's journal, and what its log says so far: nothing, for a new one."""
+
+    journal: FileJournal
+    state: State = State()
+    lines_before: int = 0
+    forked_from: str | None = None
+
+    @property
+    def lost_result(self) -> Mapping[str, Any] | None:
+        """The result of a run that ended in the log but was killed before it wrote it down."""
+        lost = self.state.closed and not (self.journal.folder / RESULT).exists()
+        return self.state.result if lost and self.forked_from is None else None
+
+    @property
+    def is_new(self) -> bool:
+        """Nothing was ever recorded in it."""
+        return self.state.session is None
+
+
+def open_session(spec: TaskSpec, options: RunOptions, world: World, new_id: str) -> Opened:
+    """Open the session the options ask for.
+
+    Raises `SessionError` when it cannot be had, `LogDamaged` when its log is not whole.
+    """
+    home = options.home
+    if options.resume is None:
+        journal = _journal(session_dir(home, new_id), spec, world, reopen=False)
+        journal.write_workspace(session_id=new_id, cwd=Path(spec.workspace.path), name=spec.name)
+        return Opened(journal=journal)
+    folder = session_dir(home, options.resume)
+    if options.fork:
+        folder = _copy(folder, session_dir(home, new_id))
+    journal = _journal(folder, spec, world, reopen=True)
+    try:
+        state = fold(journal.replay())
+    except BaseException:
+        journal.close()
+        raise
+    if options.fork:
+        journal.write_workspace(session_id=new_id, cwd=Path(spec.workspace.path), name=spec.name)
+    return Opened(
+        journal=journal,
+        state=state,
+        lines_before=journal.lines,
+        forked_from=options.resume if options.fork else None,
+    )
+
+
+def resume_event(
+    opened: Opened, spec: TaskSpec, sentences: Mapping[str, str], now: str
+) -> SessionResume:
+    """The fact that the session goes on, with what the model is told about it."""
+    state = opened.state
+    return SessionResume(
+        session_id=opened.journal.folder.name,
+        resume_time=now,
+        event_count=opened.lines_before,
+        selected_model=spec.model,
+        carries=not state.ended or spec.resume.budget_scope == "session",
+        note=_note(opened, spec, sentences),
+        events_file_size_bytes=(opened.journal.folder / LOG).stat().st_size,
+        forked_from=opened.forked_from,
+    )
+
+
+def prompts_differ(state: State, now: TaskSpec, workspace: Path) -> bool:
+    """Whether the system prompt must be made; else the recorded one stays, byte for byte."""
+    if state.spec is None or not state.system or _moved(state, workspace):
+        return True
+    parts = ("system_prompt", "append_system_prompt", "autopilot")
+    return any(getattr(state.spec, part) != getattr(now, part) for part in parts)
+
+
+def _moved(state: State, workspace: Path) -> bool:
+    known = state.preflight.workspace if state.preflight else None
+    return known is not None and os.path.realpath(known) != os.path.realpath(workspace)
+
+
+def widened(before: TaskSpec, after: TaskSpec) -> tuple[str, ...]:
+    """What `after` allows that `before` did not, in words."""
+    ranks = ("default", "acceptEdits", "bypassPermissions")
+    found = [f"`{tool}` is allowed now" for tool in _new(before.allowed_tools, after.allowed_tools)]
+    lifted = _new(after.disallowed_tools, before.disallowed_tools)
+    found += [f"`{tool}` is no longer denied" for tool in lifted]
+    if before.tools is not None:
+        added = ("every tool",) if after.tools is None else _new(before.tools, after.tools)
+        found += [f"{tool} is offered now" for tool in added]
+    if ranks.index(after.permission_mode) > ranks.index(before.permission_mode):
+        found.append(f"the mode is {after.permission_mode} now")
+    found += [f"{path} is open now" for path in _new(before.add_dirs, after.add_dirs)]
+    found += [f"{name} is passed now" for name in _new(before.env.pass_, after.env.pass_)]
+    return tuple(found)
+
+
+def _new(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(item for item in after if item not in before)
+
+
+def _note(opened: Opened, spec: TaskSpec, sentences: Mapping[str, str]) -> str:
+    """A task that was done, or never asked for, is (another) task; anything else goes on."""
+    state, old = opened.state, opened.state.spec
+    if not state.main.messages or (state.result and state.result.get("subtype") == "success"):
+        return spec.prompt
+    parts = [sentences["resumed_after_end" if state.ended else "resumed_after_kill"]]
+    if old is not None and old.prompt != spec.prompt:
+        parts.append(spec.prompt)
+    copied = spec.workspace.isolation == "copy"
+    workspace = opened.journal.folder / COPY if copied else Path(spec.workspace.path)
+    if _moved(state, workspace):
+        parts.append(sentences["workspace_moved"].replace("{path}", str(workspace)))
+    if old is not None and (more := widened(old, spec)):
+        parts.append(sentences["rules_changed"].replace("{changes}", "; ".join(more)))
+    return "\n\n".join(parts)
+
+
+def _journal(folder: Path, spec: TaskSpec, world: World, *, reopen: bool) -> FileJournal:
+    if reopen and not (folder / LOG).exists():
+        raise SessionError(f"session {folder.name} has no log in {folder}")
+    return FileJournal(
+        folder,
+        clock=world.clock,
+        new_id=world.new_id,
+        durability=spec.limits.durability,
+        reopen=reopen,
+    )
+
+
+def _copy(source: Path, target: Path) -> Path:
+    """A copy of a session under another id; the original is only read."""
+    if target.exists():
+        raise SessionExists(f"session {target.name} is already there, in {target}")
+    draft = target.with_name(f".{target.name}.part")
+    try:
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(mode=0o700)
+        shutil.copyfile(source / LOG, draft / LOG)
+        (draft / LOG).chmod(0o600)
+        for name in CARRIED:
+            if (source / name).exists():
+                shutil.copytree(source / name, draft / name, symlinks=True)
+        draft.rename(target)
+    except OSError as error:
+        raise SessionError(f"cannot copy session {source.name} to {target}: {error}") from error
+    return target

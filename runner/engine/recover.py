@@ -1,0 +1,132 @@
+"""Make a resumed session ready to go on: every intent it left open gets its one outcome.
+
+A model call in flight is charged as reserved, whatever becomes of the rest. Of the tool calls
+that had begun, reads run again (the loop does that), changes of a file are judged by the file's
+hash, and everything else is answered "outcome unknown" and never repeated.
+"""
+
+from __future__ import annotations
+
+from runner.core.events import (
+    AssistantTurnEnd,
+    FileState,
+    SessionUsageCheckpoint,
+    ToolContent,
+    ToolError,
+    ToolExecutionComplete,
+)
+from runner.core.messages import Assistant, ToolCall, ToolResult
+from runner.core.state import MAIN
+from runner.engine.engine import Engine
+from runner.engine.recorder import Recorder
+from runner.ports import FileTool, ToolContext
+
+MEMORY_TOOLS = frozenset({"TaskCreate", "TaskUpdate"})
+"""Tools that only remember: running their old calls again brings their memory back."""
+
+
+def begun_calls(engine: Engine) -> tuple[ToolCall, ...]:
+    """Calls of the open turn that began, have no outcome and may have had an effect."""
+    state = engine.recorder.state
+    return tuple(
+        call
+        for call in state.main.pending_tools
+        if call.id in state.main.started and call.name not in state.read_only_tools
+    )
+
+
+async def recover(engine: Engine) -> tuple[ToolCall, ...]:
+    """Close what is open; the calls whose outcome stays unknown. Raises `JournalError`."""
+    _recall_files(engine)
+    unknown = tuple(call for call in begun_calls(engine) if not _settled(engine, call))
+    for call in unknown:
+        text = engine.recorder.state.sentences.get("interrupted", "interrupted")
+        _complete(engine, call, ToolError(message=text, code="interrupted"))
+    await _remember(engine)
+    return unknown
+
+
+def _recall_files(engine: Engine) -> None:
+    """What the model had read it need not read again, as long as the file is unchanged."""
+    tool = next((tool for tool in engine.tools.values() if isinstance(tool, FileTool)), None)
+    if tool is not None:
+        for path, digest in engine.recorder.state.known_files.items():
+            tool.remember(FileState(path=path, sha256=digest))
+
+
+def close_model_call(recorder: Recorder) -> None:
+    """Charge a call in flight what was reserved for it, to the model it was sent to.
+
+    To be called before the new spec is recorded. Raises `JournalError`.
+    """
+    state = recorder.state
+    thread = state.main
+    if thread.open_turn is None or thread.reply is not None:
+        return
+    held = state.ledger.reserved.get(MAIN)
+    if held is not None:
+        recorder.record(
+            SessionUsageCheckpoint(
+                model=state.need.model,
+                cost_usd=held,
+                total_cost_usd=state.ledger.spent_usd + held,
+                basis="reserved" if state.price(state.need.model) else "unpriced",
+            )
+        )
+    recorder.record(AssistantTurnEnd(turn_id=thread.open_turn, model=state.need.model))
+
+
+def _settled(engine: Engine, call: ToolCall) -> bool:
+    """Whether the call needs no word of doubt: it was done, or it can safely be done now."""
+    tool, effect = engine.tools.get(call.name), engine.recorder.state.main.started[call.id]
+    if effect is None or not isinstance(tool, FileTool):
+        return False
+    match tool.recall(effect):
+        case "applied":
+            text = engine.recorder.state.sentences.get("applied", "applied")
+            known = FileState(path=effect.path, sha256=effect.after)
+            _complete(engine, call, ToolContent(content=text.replace("{path}", effect.path)), known)
+            return True
+        case "pending":
+            return True  # the loop runs it
+        case "unknown":
+            return False
+
+
+def _complete(
+    engine: Engine,
+    call: ToolCall,
+    outcome: ToolContent | ToolError,
+    file: FileState | None = None,
+) -> None:
+    engine.recorder.record(
+        ToolExecutionComplete(
+            tool_call_id=call.id,
+            tool_name=call.name,
+            success=isinstance(outcome, ToolContent),
+            turn_id=engine.recorder.state.main.open_turn or "",
+            result=outcome if isinstance(outcome, ToolContent) else None,
+            error=outcome if isinstance(outcome, ToolError) else None,
+            file=file,
+        )
+    )
+
+
+async def _remember(engine: Engine) -> None:
+    main = engine.recorder.state.main
+    results = [m for m in main.messages if isinstance(m, ToolResult)] + [*main.results.values()]
+    done = {result.call_id for result in results if not result.is_error}
+    limits = engine.recorder.state.need.limits
+    open_reply = main.reply if main.open_turn is not None else None
+    for message in (*main.messages, open_reply):
+        for call in message.calls if isinstance(message, Assistant) else ():
+            if call.name not in MEMORY_TOOLS or call.id not in done:
+                continue
+            context = ToolContext(
+                call_id=call.id,
+                timeout_s=limits.tool,
+                max_output_bytes=limits.max_tool_output_bytes,
+                spill_dir=engine.files_dir,
+                on_progress=lambda text: None,
+            )
+            await engine.tools[call.name].run(call.arguments, context)

@@ -1,0 +1,1 @@
+"""The composition root, in this process: real adapters, real tools, a scripted model."""

@@ -1,0 +1,61 @@
+"""The task that is killed: text, parallel reads, Write, Edit, Bash, a nudge, a completion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+
+def make_task(folder: Path) -> Path:
+    """A spec with its workspace and replies in `folder`; its Bash appends to `counter` there."""
+    work = folder / "work"
+    work.mkdir(parents=True)
+    (work / "README.md").write_text("# A small project\n")
+    replies = [
+        {
+            "text": "I look around.",
+            "tools": [
+                {"name": "Read", "arguments": {"file_path": "README.md"}},
+                {"name": "Glob", "arguments": {"pattern": "*.md"}},
+            ],
+        },
+        {
+            "tools": [
+                {
+                    "name": "Write",
+                    "arguments": {"file_path": "greeting.txt", "content": "hello, wrold\n"},
+                }
+            ]
+        },
+        {
+            "tools": [
+                {
+                    "name": "Edit",
+                    "arguments": {
+                        "file_path": "greeting.txt",
+                        "old_string": "wrold",
+                        "new_string": "world",
+                    },
+                },
+                {"name": "Bash", "arguments": {"command": 'echo ran >> "$COUNTER"'}},
+            ]
+        },
+        {"text": "That is all."},
+        {"tools": [{"name": "task_complete", "arguments": {"summary": "greeted"}}]},
+    ]
+    spec = {
+        "name": "crash",
+        "prompt": "Greet the world.",
+        "model": "scripted:replies.yaml",
+        "workspace": "work",
+        "permission_mode": "acceptEdits",
+        "allowed_tools": ["Bash"],
+        "max_budget_usd": 5,
+        "pricing": {"input_per_mtok": 3, "output_per_mtok": 15},
+        "env": {"set": {"COUNTER": str(folder / "counter")}},
+    }
+    (folder / "replies.yaml").write_text(yaml.safe_dump({"replies": replies}))
+    path = folder / "task.yaml"
+    path.write_text(yaml.safe_dump(spec))
+    return path
