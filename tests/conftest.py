@@ -28,8 +28,11 @@ FrozenTime = FrozenDateTimeFactory | StepTickTimeFactory | TickingDateTimeFactor
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Golden logs are rewritten only when asked."""
+    """Golden logs are rewritten only when asked; more kills take more time."""
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden logs")
+    parser.addoption(
+        "--crash-rounds", type=int, default=60, metavar="N", help="kill a run N times at random"
+    )
 
 
 @pytest.fixture(autouse=True)

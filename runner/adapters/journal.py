@@ -89,8 +89,15 @@ class FileJournal:
         self.torn: RunnerLogRecovered | None = None
         try:
             self._lock = _lock(folder)
-            self._log = _open(folder) if reopen else _create(folder)
         except OSError as error:
+            raise SessionError(f"cannot write {folder}: {error.strerror}") from error
+        try:
+            self._log = _open(folder) if reopen else _create(folder)
+        except SessionError:
+            os.close(self._lock)
+            raise
+        except OSError as error:
+            os.close(self._lock)
             raise SessionError(f"cannot write {folder}: {error.strerror}") from error
 
     @property
@@ -226,7 +233,9 @@ def session_dir(home: Path, session_id: str) -> Path:
 
 
 def _lock(folder: Path) -> int:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for parent in reversed((folder, *folder.parents)):  # `parents=True` has no mode for them
+        if not parent.exists():
+            parent.mkdir(mode=0o700, exist_ok=True)
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     for _ in range(LOCK_TRIES):  # a command that only looks holds it for a moment
         with suppress(BlockingIOError):

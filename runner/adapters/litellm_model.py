@@ -14,6 +14,7 @@ import asyncio
 import json
 import logging
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
@@ -175,13 +176,24 @@ def _import() -> Any:
 
     litellm.suppress_debug_info = True  # it prints advice to stdout
     litellm.disable_hf_tokenizer_download = True
+    # It takes a hundred equal pieces in a row for a loop, but a table may have them. The output
+    # limit bounds a loop too.
+    litellm.REPEATED_STREAMING_CHUNK_LIMIT = sys.maxsize
     # A call that is cancelled while a thread prepares it leaves a coroutine of litellm's behind.
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
     for name in _LOGGERS:
         # Its handlers write to stderr; the NullHandler keeps logging's last resort from doing so.
         logging.getLogger(name).handlers = [logging.NullHandler()]
+        logging.getLogger(name).addFilter(_without_trace)
     return litellm
+
+
+def _without_trace(record: logging.LogRecord) -> bool:
+    """Keep what litellm complains about (a chunk that is nonsense), not where in its code."""
+    record.msg, record.args = record.getMessage().partition("\n")[0], ()
+    record.exc_info = record.exc_text = record.stack_info = None
+    return True
 
 
 def _in_daemon_thread(work: Callable[[], T], name: str) -> Future[T]:

@@ -4,12 +4,15 @@ Rules of this file:
 * Usage is what the provider sent in this stream, or None. litellm makes up an estimate when the
   server sends none; only the chunks it kept tell the two apart.
 * Counts that cannot be true are no counts.
+* litellm hands on what a server sent, whatever it is: what has not the type it should have is not
+  there, so that a nonsensical reply is charged and answered like any other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from runner.adapters.litellm_wire import REDACTED
@@ -48,10 +51,10 @@ class ReplyParts:
 
     def add(self, chunk: Any) -> Iterator[Delta]:
         """Take one chunk; what it adds to the text and the reasoning is given out."""
-        for choice in getattr(chunk, "choices", None) or ():
+        for choice in _list(chunk, "choices"):
             if not getattr(choice, "index", 0):
-                self.finish = getattr(choice, "finish_reason", None) or self.finish
-                yield from self._take(choice.delta)
+                self.finish = _text(choice, "finish_reason") or self.finish
+                yield from self._take(getattr(choice, "delta", None))
 
     def reply(self, *, taken: Collection[str], usage: Usage | None) -> ModelReply:
         """The reply as far as it has come; `taken` are the call ids of earlier replies."""
@@ -75,38 +78,39 @@ class ReplyParts:
         )
 
     def _take(self, delta: Any) -> Iterator[Delta]:
-        if content := getattr(delta, "content", None):
+        if content := _text(delta, "content"):
             self.text.append(content)
             yield Delta(kind="text", text=content)
-        if reasoning := getattr(delta, "reasoning_content", None):
+        if reasoning := _text(delta, "reasoning_content"):
             self.unsigned.append(reasoning)
             yield Delta(kind="reasoning", text=reasoning)
-        for block in getattr(delta, "thinking_blocks", None) or ():
-            self._take_thought(block)
-        for call in getattr(delta, "tool_calls", None) or ():
+        for block in _list(delta, "thinking_blocks"):
+            if isinstance(block, dict):
+                self._take_thought(SimpleNamespace(**block))
+        for call in _list(delta, "tool_calls"):
             self._take_call(call)
 
     def _take_thought(self, block: Any) -> None:
         """A piece of a signed block; its text is in `reasoning_content` too."""
-        index = block.get("index")
-        thought = self.thoughts.setdefault(index if index is not None else -1, _Thought())
-        thought.text.append(block.get("thinking") or "")
-        if block.get("type") == "redacted_thinking":
-            thought.signature = REDACTED + (block.get("data") or "")
+        thought = self.thoughts.setdefault(_index(block, -1), _Thought())
+        thought.text.append(_text(block, "thinking"))
+        if _text(block, "type") == "redacted_thinking":
+            thought.signature = REDACTED + _text(block, "data")
         else:
-            thought.signature = block.get("signature") or thought.signature
+            thought.signature = _text(block, "signature") or thought.signature
 
     def _take_call(self, piece: Any) -> None:
         """A piece of a call. Some servers give every call the index 0, but always a new id."""
-        index = getattr(piece, "index", None) or 0
+        index, call_id = _index(piece, 0), _text(piece, "id")
+        function = getattr(piece, "function", None)
         call = self.by_index.get(index)
-        if call is None or (piece.id and call.id and piece.id != call.id):
+        if call is None or (call_id and call.id and call_id != call.id):
             call = _Call()
             self.calls.append(call)
             self.by_index[index] = call
-        call.id = call.id or piece.id or ""
-        call.name = call.name or piece.function.name or ""
-        call.arguments.append(piece.function.arguments or "")
+        call.id = call.id or call_id
+        call.name = call.name or _text(function, "name")
+        call.arguments.append(_text(function, "arguments"))
 
     def _reasoning(self) -> Iterator[ReasoningBlock]:
         signed = [thought for thought in self.thoughts.values() if thought.signature]
@@ -114,6 +118,21 @@ class ReplyParts:
             yield ReasoningBlock(text="".join(thought.text), signature=thought.signature)
         if self.unsigned and not signed:
             yield ReasoningBlock(text="".join(self.unsigned))
+
+
+def _text(holder: Any, name: str) -> str:
+    value = getattr(holder, name, None)
+    return value if isinstance(value, str) else ""
+
+
+def _list(holder: Any, name: str) -> list[Any]:
+    value = getattr(holder, name, None)
+    return value if isinstance(value, list) else []
+
+
+def _index(holder: Any, default: int) -> int:
+    value = getattr(holder, "index", None)
+    return value if isinstance(value, int) else default
 
 
 # -- usage ---------------------------------------------------------------------------------------
@@ -128,7 +147,7 @@ def reported_usage(chunks: Iterable[Any]) -> Usage | None:
     final = False
     seen: list[Any] = []
     for chunk in chunks:
-        if any(_has_content(choice.delta) for choice in getattr(chunk, "choices", None) or ()):
+        if any(_has_content(getattr(said, "delta", None)) for said in _list(chunk, "choices")):
             final = False
         if (usage := getattr(chunk, "usage", None)) is not None:
             seen.append(usage)

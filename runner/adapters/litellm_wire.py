@@ -79,7 +79,7 @@ def _wire_message(message: Message, *, anthropic: bool) -> WireMessage | None:
         case User(text=text):
             return {"role": "user", "content": clean(text)}
         case ToolResult(call_id=call_id, content=content):
-            return {"role": "tool", "tool_call_id": call_id, "content": clean(content)}
+            return {"role": "tool", "tool_call_id": clean(call_id), "content": clean(content)}
         case Assistant():
             return _assistant(message, anthropic=anthropic)
 
@@ -98,7 +98,8 @@ def _call(call: ToolCall) -> dict[str, Any]:
     # A model may make a name up; with a character that is not allowed the history is refused.
     name = _NOT_IN_A_NAME.sub("_", call.name)[:_MAX_NAME_CHARS]
     arguments = clean(json.dumps(dict(call.arguments), ensure_ascii=False))
-    return {"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}}
+    function = {"name": name, "arguments": arguments}
+    return {"id": clean(call.id), "type": "function", "function": function}
 
 
 def _reasoning(blocks: Sequence[ReasoningBlock], *, anthropic: bool) -> WireMessage:

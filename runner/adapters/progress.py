@@ -187,7 +187,7 @@ class Progress:
         outcome, style = _outcome(event)
         took = "" if event.duration_ms is None else span(event.duration_ms / 1000)
         why = "" if event.success else _why(event, refusal)
-        call = f"{event.tool_name:<5}  {what}"
+        call = f"{one_line(event.tool_name, ARGUMENT_CHARS):<5}  {what}"
         return Line(
             event="tool",
             spans=(

@@ -127,12 +127,20 @@ def _new(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(item for item in after if item not in before)
 
 
+def _is_salvaged(opened: Opened) -> bool:
+    """The session is what was left of a damaged one, and goes on for the first time."""
+    about = opened.journal.folder / "workspace.yaml"
+    return opened.state.resumes == 0 and about.exists() and "salvaged_from:" in about.read_text()
+
+
 def _note(opened: Opened, spec: TaskSpec, sentences: Mapping[str, str]) -> str:
     """A task that was done, or never asked for, is (another) task; anything else goes on."""
     state, old = opened.state, opened.state.spec
     if not state.main.messages or (state.result and state.result.get("subtype") == "success"):
         return spec.prompt
     parts = [sentences["resumed_after_end" if state.ended else "resumed_after_kill"]]
+    if _is_salvaged(opened):
+        parts.append(sentences["resumed_after_salvage"])
     if old is not None and old.prompt != spec.prompt:
         parts.append(spec.prompt)
     copied = spec.workspace.isolation == "copy"

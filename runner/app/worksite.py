@@ -44,8 +44,9 @@ class Worksite:
             )
         known = snapshot.reopen(self._folder / "git")
         if isinstance(known, snapshot.Snapshot):
-            moved = known.workspace != self.path
-            self._baseline = replace(known, workspace=self.path) if moved else known
+            whole = known.checkout == known.workspace
+            checkout = self.path if whole else known.checkout
+            self._baseline = replace(known, workspace=self.path, checkout=checkout)
             return
         taken = await snapshot.take(
             self._folder / "git",

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 import click
 
 from runner import __version__
 from runner.cli.log import log
-from runner.cli.look import sessions, show
+from runner.cli.look import Refused, sessions, show
 from runner.cli.standard import standard_streams
 from runner.cli.tables import exit_codes, schema
 from runner.cli.task import plan, run, validate
@@ -55,6 +56,11 @@ def cli() -> None:
     Example:
       autopilot run task.yaml
     """
+    try:
+        Path.cwd()
+    except OSError as error:
+        text = f"the current folder cannot be used ({error.strerror}): start from another one"
+        raise Refused(text) from error
 
 
 for command in (run, validate, plan, show, log, sessions, exit_codes, schema):

@@ -191,13 +191,13 @@ def _salvage(folder: Path, new_id: str) -> list[str]:
     except SessionError as error:
         raise click.BadParameter(str(error), param_hint="--salvage") from error
     done = salvage(folder, new_id)
+    line, home = done.damage.line, shlex.quote(str(folder.parent.parent))
     return [
         done.folder.name,
         f"  log      {done.lines} lines, {done.size_bytes} bytes, copied from {folder.name}",
-        f"  left     from line {done.damage.line}, byte {done.damage.offset}: "
-        f"{done.damage.problem}",
-        f"  beware   what the run did after line {done.lines} is done, but not in this log: look at "
+        f"  left     from line {line}, byte {done.damage.offset}: {done.damage.problem}",
+        f"  beware   what the run did from line {line} on is done, but not in this log: look at "
         "the workspace before going on",
-        f"  to do    `autopilot run SPEC --resume {done.folder.name} --home "
-        f"{shlex.quote(str(folder.parent.parent))}` goes on from there",
+        f"  to do    `autopilot run SPEC --resume {done.folder.name} --home {home}` goes on from "
+        "there",
     ]

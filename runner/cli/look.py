@@ -14,9 +14,28 @@ import click
 if TYPE_CHECKING:
     from runner.adapters.sessions import Session
 
+
+class FolderPath(click.Path):
+    """The path of a folder. An empty one comes from an unset variable, and means no folder."""
+
+    def __init__(self, *, file_okay: bool = True) -> None:
+        super().__init__(path_type=Path, file_okay=file_okay)
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str | bytes | os.PathLike[str]:
+        """See click."""
+        if not os.fspath(value):
+            self.fail("the path is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 HOME_OPTION = click.option(
     "--home",
-    type=click.Path(path_type=Path),
+    type=FolderPath(),
     metavar="DIRECTORY",
     help="Where sessions are kept. Default: $AUTOPILOT_HOME, else the user's state folder.",
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.look import HOME_OPTION, home_of, write_lines
+from runner.cli.look import HOME_OPTION, FolderPath, home_of, write_lines
 from runner.cli.options import (
     Changes,
     change_options,
@@ -62,7 +62,7 @@ NOT_READY = 78
 @HOME_OPTION
 @click.option(
     "--artifacts",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FolderPath(file_okay=False),
     help="Copy events.jsonl, result.json and patch.diff to this folder at the end.",
 )
 @click.option("--quiet", is_flag=True, help="Say nothing on stderr but how it ended.")
@@ -112,7 +112,7 @@ def _session_to_resume(task: TaskSpec, options: dict[str, Any]) -> str | None:
             session_dir(home, options["session_id"])
         if options["newest"]:
             return newest_session(home, Path(task.workspace.path)).id
-        return find_session(home, options["resume"]).name if options["resume"] else None
+        return None if options["resume"] is None else find_session(home, options["resume"]).name
     except SessionError as error:
         raise click.UsageError(str(error)) from error
 

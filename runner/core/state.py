@@ -297,6 +297,7 @@ def _past_its_ending(thread: Thread) -> Thread:
 def _fresh_counters(thread: Thread) -> Thread:
     return Thread(
         messages=thread.messages,
+        turns_started=thread.turns_started,  # turns are numbered over the whole session
         measured_tokens=thread.measured_tokens,
         measured_messages=thread.measured_messages,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -248,6 +249,7 @@ def _keep(spilled: Path, files_dir: Path) -> str:
     """Give a whole output its lasting name, `files/<sha256>`."""
     with spilled.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
+        os.fsync(file.fileno())  # before a durable line names it
     spilled.replace(files_dir / digest)
     return f"files/{digest}"
 

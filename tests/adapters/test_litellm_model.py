@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,42 @@ def test_only_the_first_choice_is_read() -> None:
         counted(),
     )
     assert ask("openai", step).reply.text == "one!"
+
+
+def test_a_hundred_equal_pieces_are_a_reply() -> None:
+    """A text that repeats itself is a text: litellm takes it for a loop and fails."""
+    step = raw(*[choice({"content": "0, 0, "})] * 150, choice({}, "stop"), counted())
+    assert ask("openai", step).reply.text == "0, 0, " * 150
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"content": 5},
+        {"content": [{"type": "text", "text": "hi"}]},
+        {"reasoning_content": {"a": 1}},
+        {"tool_calls": [{"index": 0, "id": 7, "function": {"name": "A", "arguments": "{}"}}]},
+        {"tool_calls": [{"index": "a", "id": "b", "function": {"name": "A"}}]},
+        {"tool_calls": [{"index": 0, "id": "b", "function": None}]},
+        {"tool_calls": {"a": 1}},
+        None,
+    ],
+    ids=["number", "list", "object", "id", "index", "function", "no list", "nothing"],
+)
+def test_a_piece_of_nonsense_is_left_out_and_the_reply_charged(delta: Any) -> None:
+    """What has a type that no reply has is not there: the usage is known, nothing is raised."""
+    reply = ask("openai", raw(choice(delta), choice({}, "stop"), counted())).reply
+    assert reply.text == ""
+    assert reply.usage == Usage(input_tokens=10, output_tokens=5)
+
+
+def test_what_litellm_complains_about_has_no_trace(caplog: pytest.LogCaptureFixture) -> None:
+    """A nonsensical piece is a line in the log and not a page of somebody else's code."""
+    delta = {"tool_calls": [{"index": "a", "id": "b", "function": {"name": "A"}}]}
+    ask("openai", raw(choice(delta), choice({}, "stop"), counted()))
+    said = [record for record in caplog.records if record.name == "LiteLLM"]
+    assert said
+    assert all("\n" not in logging.Formatter().format(record) for record in said)
 
 
 # -- usage ---------------------------------------------------------------------------------------

@@ -182,12 +182,12 @@ def test_an_invented_tool_name_is_made_sendable(wire: WireName) -> None:
 @on_both_wires
 def test_lone_surrogates_do_not_stop_a_request(wire: WireName) -> None:
     """Text that UTF-8 cannot hold arrives with question marks."""
-    call = ToolCall(id="t1", name="Read", arguments={"path": "p\ud800"})
+    call = ToolCall(id="t1\ud800", name="Read\ud800", arguments={"path": "p\ud800"})
     sent = messages(
         wire,
         User(text="u\ud800"),
         Assistant(text="a\udfff", calls=(call,)),
-        ToolResult(call_id="t1", name="Read", content="r\udc80é"),
+        ToolResult(call_id="t1\ud800", name="Read\ud800", content="r\udc80é"),
     )
     text = json.dumps(sent, ensure_ascii=False)
     assert all(part in text for part in ("u?", "a?", "p?", "r?é"))

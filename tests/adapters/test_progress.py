@@ -182,6 +182,18 @@ def test_a_call_that_did_not_go_well_says_how(code: Any, said: str) -> None:
     assert texts(lines)[2] == f"{said} Bash exit code 1"
 
 
+def test_an_invented_tool_has_one_line_however_it_is_called() -> None:
+    """A name of many lines and characters is told in one short line."""
+    error = ToolError(message="there is no such tool", code="unknown_tool")
+    name = "a\n::error::b" + "c" * 500
+    call = ToolExecutionComplete(
+        tool_call_id="c", tool_name=name, success=False, turn_id="0", error=error
+    )
+    said = next(line for line in watched([*start(), call]) if line.event == "tool")
+    assert "\n" not in said.text
+    assert len(said.text) < 200
+
+
 def test_turns_are_groups_that_are_closed_before_the_last_word() -> None:
     """Each turn opens a group and closes it, also when the run stops in the middle of one."""
     whole = [line.group for line in watched(tidy_run()) if line.group]

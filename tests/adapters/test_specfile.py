@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -18,6 +20,7 @@ from runner.adapters.specfile import (
     load_spec,
     planned_keys,
     spec_hash,
+    texts,
 )
 from runner.core.spec import (
     EnvSpec,
@@ -408,7 +411,8 @@ autopilot workspace workspace.path workspace.isolation add_dirs max_turns max_bu
 max_autopilot_continues timeout limits limits.model_idle limits.model_call limits.tool
 limits.mcp_start limits.hook limits.shutdown_grace limits.max_tool_output_bytes
 limits.max_verify_attempts limits.max_structured_output_retries limits.max_subagent_depth
-limits.max_subagents limits.max_resumes limits.min_output_tokens limits.durability resume tools
+limits.max_subagents limits.max_resumes limits.min_output_tokens limits.durability resume
+resume.on_unknown resume.budget_scope tools
 allowed_tools ask_tools disallowed_tools permission_mode auto_mode on_denied sandbox env env.pass
 env.set secrets verify protected_paths require_changes forbid_changes output_schema mcp_servers
 hooks agents skills setting_sources compaction pricing pricing.input_per_mtok
@@ -531,6 +535,50 @@ def test_standard_input_is_read_only_when_it_is_asked_for(tmp_path: Path) -> Non
         "<stdin>:3: prompt_file: standard input was read already: as the spec\n"
         "hint: write the prompt into the spec, or give the spec as a file"
     ]
+
+
+def test_a_pipe_is_read_to_its_end_and_stands_in_the_current_folder(tmp_path: Path) -> None:
+    """A spec from a pipe is a spec, whose relative paths mean the current folder, as with `-`."""
+    (tmp_path / "pipes").mkdir()
+    os.mkfifo(tmp_path / "pipes" / "task.yaml")
+    writer = threading.Thread(target=(tmp_path / "pipes" / "task.yaml").write_text, args=(BASE,))
+    writer.start()
+    spec = load_spec(Path("pipes/task.yaml"), stdin=no_stdin, cwd=tmp_path)
+    writer.join()
+    assert spec == load(tmp_path, BASE)
+
+
+def test_a_pipe_with_a_slow_writer_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that is there may take its time, longer than one that never comes may."""
+    monkeypatch.setattr(texts, "WRITER_MS", 20)
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)  # lets the writer open it
+    slow = "import sys, time; time.sleep(0.2); print('do'); sys.stdout.flush(); time.sleep(0.2)"
+    with (tmp_path / "pipe").open("w") as pipe:
+        writer = subprocess.Popen([sys.executable, "-c", f"{slow}; print('it')"], stdout=pipe)
+    try:
+        spec = load(tmp_path, "name: t\nmodel: m/x\nprompt_file: pipe")
+    finally:
+        writer.wait()
+        os.close(reader)
+    assert spec.prompt == "do\nit\n"
+
+
+def test_a_pipe_that_nobody_writes_to_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loading ends, with the pipe named, when no writer ever comes: for a spec and for a text."""
+    monkeypatch.setattr(texts, "WRITER_MS", 20)
+    os.mkfifo(tmp_path / "pipe")
+    message = "is a pipe that nobody wrote to for 0.02 s"
+    assert problems_of(tmp_path, "name: t\nmodel: m/x\nprompt_file: pipe") == [
+        f"task.yaml:3: prompt_file: pipe {message}"
+    ]
+    with pytest.raises(SpecError) as caught:
+        load_spec(Path("pipe"), stdin=no_stdin, cwd=tmp_path)
+    assert str(caught.value) == f"pipe: the file {message}"
 
 
 def test_placeholders_are_replaced_exactly_once(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from runner.core.spec import (
     InputSpec,
     LimitsSpec,
     PricingSpec,
+    ResumeSpec,
     RetrySpec,
     TaskSpec,
     WorkspaceSpec,
@@ -82,8 +83,14 @@ def specs(folder: Path) -> st.SearchStrategy[TaskSpec]:
             tool=SECONDS,
             shutdown_grace=SECONDS,
             max_tool_output_bytes=WHOLE,
+            max_resumes=st.integers(0, 9),
             min_output_tokens=WHOLE,
             durability=st.sampled_from(["event", "barrier", "off"]),
+        ),
+        resume=st.builds(
+            ResumeSpec,
+            on_unknown=st.sampled_from(["tell-model", "stop"]),
+            budget_scope=st.sampled_from(["run", "session"]),
         ),
         tools=st.none() | TOOL_LISTS,
         allowed_tools=TOOL_LISTS,
@@ -164,8 +171,12 @@ limits:
   tool: 10m
   shutdown_grace: 8s
   max_tool_output_bytes: 30000
+  max_resumes: 3
   min_output_tokens: 256
   durability: event
+resume:
+  on_unknown: tell-model
+  budget_scope: run
 allowed_tools: []
 disallowed_tools: []
 permission_mode: default

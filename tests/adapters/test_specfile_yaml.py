@@ -37,6 +37,12 @@ def plain(node: Node | None) -> object:
             return "broken"
 
 
+def test_a_pair_of_escapes_is_the_character_that_json_means() -> None:
+    """JSON is YAML: a character above U+FFFF is itself when it is written as two escapes."""
+    tree, problems = parse(b'{"a": "\\ud83d\\ude00!", "\\ud83d\\ude00": 1}', SOURCE)
+    assert (plain(tree), problems) == ({"a": "\N{GRINNING FACE}!", "\N{GRINNING FACE}": 1}, [])
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [

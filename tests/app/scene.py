@@ -86,7 +86,7 @@ class Scene:
         return self.run(resume=SESSION, **options)
 
     def kill(self, event_type: str, number: int = 1) -> int:
-        """Leave the log as a kill right after the `number`th event of this type would; its lines."""
+        """Cut the log as a kill right after this event would; how many lines are left."""
         lines = self.lines()
         kinds = [json.loads(line)["type"] for line in lines]
         places = [place for place, kind in enumerate(kinds, 1) if kind == event_type]

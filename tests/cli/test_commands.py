@@ -68,6 +68,40 @@ def test_version_is_one_line() -> None:
     assert outcome(called("--version")) == (0, f"autopilot {__version__}\n", "")
 
 
+@pytest.mark.parametrize("option", ["--home", "--artifacts"])
+def test_an_empty_folder_is_code_2_and_not_the_current_one(spec: Path, option: str) -> None:
+    """The variable of `--home "$DIR"` may be unset: nothing is put where nobody asked for it."""
+    before = sorted(spec.parent.iterdir())
+    code, out, err = outcome(called("run", str(spec), option, ""))
+    assert (code, out) == (2, "")
+    assert err.endswith(f"Error: Invalid value for '{option}': the path is empty\n")
+    assert sorted(spec.parent.iterdir()) == before
+
+
+def test_an_empty_session_to_resume_is_code_2_and_not_a_new_one(spec: Path, tmp_path: Path) -> None:
+    """`--resume "$ID"` with nothing in it starts no run that somebody pays for."""
+    code, out, err = outcome(called("run", str(spec), "--resume", "", home=tmp_path / "home"))
+    assert (code, out) == (2, "")
+    assert "no session ``" in err
+
+
+def test_a_current_folder_that_is_gone_is_code_2(
+    spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job whose folder was cleaned away gets a sentence, whatever the command."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    for arguments in (["run", str(spec)], ["validate", str(spec)], ["sessions"]):
+        assert outcome(called(*arguments)) == (
+            2,
+            "",
+            "Error: the current folder cannot be used (No such file or directory): "
+            "start from another one\n",
+        )
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["frobnicate"], ["show"], ["run"], ["exit-codes", "--format", "xml"], ["run", "x", "-q"]],

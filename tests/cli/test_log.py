@@ -410,7 +410,7 @@ def test_salvage_makes_a_session_that_ends_before_the_damage(session: Path) -> N
         "s2\n"
         f"  log      20 lines, {len(valid)} bytes, copied from s1\n"
         f"  left     from line 21, byte {len(valid)}: the line holds NUL bytes\n"
-        "  beware   what the run did after line 20 is done, but not in this log: look at the "
+        "  beware   what the run did from line 21 on is done, but not in this log: look at the "
         "workspace before going on\n"
         f"  to do    `autopilot run SPEC --resume s2 --home {session.parent.parent}` goes on from "
         "there\n",

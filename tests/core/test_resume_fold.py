@@ -71,6 +71,7 @@ def test_an_ended_run_leaves_its_messages_and_nothing_it_had_counted() -> None:
     assert after.main == replace(
         Thread(),
         messages=before.main.messages,
+        turns_started=2,
         measured_tokens=before.main.measured_tokens,
         measured_messages=before.main.measured_messages,
     )

@@ -59,3 +59,34 @@ def make_task(folder: Path) -> Path:
     path = folder / "task.yaml"
     path.write_text(yaml.safe_dump(spec))
     return path
+
+
+def make_long_task(folder: Path, turns: int = 12) -> Path:
+    """A spec whose every third reply runs a Bash that appends its number to `counter`."""
+    (folder / "work").mkdir(parents=True)
+    (folder / "work" / "README.md").write_text("# A small project\n")
+    replies: list[dict[str, object]] = []
+    for number in range(turns):
+        look = {"name": "Read", "arguments": {"file_path": "README.md"}}
+        find = {"name": "Glob", "arguments": {"pattern": "*.md"}}
+        make = {"name": "Write", "arguments": {"file_path": f"{number}.txt", "content": "x\n"}}
+        count = {"name": "Bash", "arguments": {"command": f'echo {number} >> "$COUNTER"'}}
+        replies += [{"tools": [look, find]}, {"text": f"Step {number}."}, {"tools": [make, count]}]
+    replies.append({"tools": [{"name": "task_complete", "arguments": {"summary": "counted"}}]})
+    spec = {
+        "name": "crash",
+        "prompt": "Count.",
+        "model": "scripted:replies.yaml",
+        "workspace": {"path": "work", "isolation": "copy"},
+        "permission_mode": "acceptEdits",
+        "allowed_tools": ["Bash"],
+        "max_autopilot_continues": turns,
+        "max_budget_usd": 50,
+        "pricing": {"input_per_mtok": 3, "output_per_mtok": 15},
+        "limits": {"max_resumes": 100_000},
+        "env": {"set": {"COUNTER": str(folder / "counter")}},
+    }
+    (folder / "replies.yaml").write_text(yaml.safe_dump({"replies": replies}))
+    path = folder / "task.yaml"
+    path.write_text(yaml.safe_dump(spec))
+    return path

@@ -154,6 +154,8 @@ def test_no_ignore_file_counts_outside_of_git(tree: Bench) -> None:
         ({"pattern": "needle", "path": "bin.dat"}, "binary file"),
         ({"pattern": "needle", "path": "none"}, "does not exist"),
         ({"pattern": "a\0"}, "NUL"),
+        ({"pattern": "\ud800"}, "surrogate"),
+        ({"pattern": "a", "glob": "\ud800"}, "surrogate"),
     ],
 )
 def test_a_search_that_cannot_be_made_says_why(

@@ -70,7 +70,7 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
 def _read_pipe(path: Path, max_bytes: int) -> bytes:
     """The same for a pipe: a slow writer is waited for, one that never comes is not."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(fd, "rb", buffering=0) as pipe:
+    with os.fdopen(fd, "rb", buffering=0) as pipe:
         readable = select.poll()
         readable.register(fd, select.POLLIN)
         data = b""

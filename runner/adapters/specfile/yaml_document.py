@@ -205,9 +205,7 @@ class _Tree:
         if isinstance(value, Unreadable):
             at.refuse(mark, value.message, value.hint or None)
             return Broken(mark=mark)
-        return Scalar(
-            mark=mark, text=text, value=value, plain=plain, literal=event.style == "|"
-        )
+        return Scalar(mark=mark, text=text, value=value, plain=plain, literal=event.style == "|")
 
     def _refuse_extras(self, tag: str | None, anchor: str | None, at: At) -> bool:
         if anchor is not None:
