@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import re
 import socket
+import sys
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -65,6 +68,18 @@ def _is_here(host: str) -> bool:
         return ipaddress.ip_address(host.partition("%")[0]).is_loopback
     except ValueError:  # a name: looking it up would already leave the machine
         return False
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _litellm_leaves_nothing() -> Iterator[None]:
+    """litellm keeps sockets and loops of finished tests; they must not fail an innocent one."""
+    yield
+    litellm = sys.modules.get("litellm")
+    if litellm is not None and hasattr(litellm, "in_memory_llm_clients_cache"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            litellm.in_memory_llm_clients_cache.flush_cache()
+            gc.collect()
 
 
 @pytest.fixture

@@ -88,10 +88,10 @@ def test_the_warnings_of_libraries_come_out_the_same_way() -> None:
     """A library's log record is a line like any other, inert and named after its logger."""
 
     def meanwhile() -> None:
-        logging.getLogger("LiteLLM").warning("odd\n::error::%s", "x")
-        logging.getLogger("LiteLLM").info("chatter")
+        logging.getLogger("some_library").warning("odd\n::error::%s", "x")
+        logging.getLogger("some_library").info("chatter")
 
-    assert logged(meanwhile=meanwhile) == "warning LiteLLM: odd\n\\::error::x\n"
+    assert logged(meanwhile=meanwhile) == "warning some_library: odd\n\\::error::x\n"
 
 
 def test_python_warnings_come_out_the_same_way() -> None:

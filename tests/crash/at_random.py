@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 from runner import app
+from runner.adapters.journal import RESULT
 from runner.adapters.outlet import Outlet
 from runner.adapters.specfile import load_spec
 from runner.adapters.streams import format_sink
@@ -39,8 +40,10 @@ def main(folder: Path, kills: int, seed: int) -> None:
         print(json.dumps({"session": f"session-{session}", "status": status}), flush=True)
         if status == -signal.SIGKILL:
             killed += 1
-            continue
-        usual_s = min(usual_s, time.monotonic() - started)
+            if not (folder / "home" / "session-state" / f"session-{session}" / RESULT).exists():
+                continue  # else: the kill came after the last word, and there is nothing to resume
+        else:
+            usual_s = min(usual_s, time.monotonic() - started)
         session += 1
         (folder / "counter").rename(folder / f"counter-{session - 1}")
         if enough:
