@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any
 import yaml
 
 from runner.adapters.journal import LOG, RESULT, SESSION_ID, SESSIONS, SessionError, SessionLocked
+from runner.adapters.trees import remove_tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ def remove_session(folder: Path) -> None:
     """
     with locked(folder):
         try:
-            shutil.rmtree(folder)
+            remove_tree(folder)
         except OSError as error:
             raise SessionError(f"cannot remove {folder}: {error.strerror}") from error
 

@@ -11,8 +11,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, assert_never
+
+from runner.adapters.trees import remove_tree
 
 Isolation = Literal["none", "copy"]
 
@@ -85,15 +88,22 @@ def _copy(
         return ignored
 
     try:
-        shutil.rmtree(partial, ignore_errors=True)  # of a run that was killed while it copied
+        _remove(partial)  # of a run that was killed while it copied
         target_dir.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(source, partial, symlinks=True, ignore=ignore)
         partial.rename(target_dir)
     except OSError as error:
         raise WorkspaceError(f"workspace cannot be copied: {_first_cause(error)}") from error
+    except RecursionError:
+        raise WorkspaceError(f"workspace cannot be copied: {source} is nested too deep") from None
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        _remove(partial)
     return target_dir.resolve()
+
+
+def _remove(folder: Path) -> None:
+    with suppress(OSError):
+        remove_tree(folder)
 
 
 def _is_special(entry: os.DirEntry[str]) -> bool:

@@ -15,6 +15,7 @@ from runner.tools.lines import Match, decode, find, normal, splice
 from runner.tools.paths import Place, Roots, lexical, locate, relative, shown
 
 MAX_LISTED = 10
+MAX_PLACES = 100_000
 
 
 class Edit:
@@ -104,7 +105,7 @@ def _check_strings(old: str, new: str) -> None:
 
 def _matches(raw: bytes, old: str, name: str, *, every: bool) -> list[Match]:
     found = find(raw, old, overlapping=not every)
-    matches = list(found if every else islice(found, MAX_LISTED + 1))
+    matches = list(islice(found, (MAX_PLACES if every else MAX_LISTED) + 1))
     if not matches:
         raise ToolFailure(
             f"old_string is not in {name}. It must match exactly, white space included and "
@@ -114,6 +115,10 @@ def _matches(raw: bytes, old: str, name: str, *, every: bool) -> list[Match]:
         raise ToolFailure(
             f"old_string is in {name} more than once (lines {_listed(matches)}). "
             "Add lines around it to make it unique, or set replace_all"
+        )
+    if len(matches) > MAX_PLACES:
+        raise ToolFailure(
+            f"old_string is in {name} more than {MAX_PLACES} times; change it with Bash instead"
         )
     return matches
 

@@ -71,15 +71,17 @@ def splice(raw: bytes, matches: Sequence[Match], old: str, new: str) -> bytes:
     Raises `UnicodeEncodeError`.
     """
     old, new = normal(old), normal(new)
+    ends = _Ends(raw)
     pieces: list[bytes] = []
     done = 0
     for match in matches:
         start, end, text = _changed_part(raw, match, old, new)
-        middle = text.encode("utf-8").replace(b"\n", _end_near(raw, match))
+        middle = text.encode("utf-8")
+        if b"\n" in middle:
+            middle = middle.replace(b"\n", _end_near(raw, match, ends))
         before = pieces[-1][-1:] if pieces and start == done else raw[max(start - 1, done) : start]
-        kept = raw[done:start]
-        pieces += [kept, _seam(before, middle, raw[end : end + 1])]
-        pieces = [piece for piece in pieces if piece]
+        seamless = _seam(before, middle, raw[end : end + 1])
+        pieces += [piece for piece in (raw[done:start], seamless) if piece]
         done = end
     return b"".join([*pieces, raw[done:]])
 
@@ -109,17 +111,27 @@ def _common(one: str, other: str) -> int:
     return next((i for i in range(length) if one[i] != other[i]), length)
 
 
-def _end_near(raw: bytes, match: Match) -> bytes:
+class _Ends:
+    """The line ends of a file, gone through once: lines can be long, and matches on them many."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._coming = ANY_END.finditer(raw)
+        self._next = next(self._coming, None)
+        self._passed: bytes | None = None
+
+    def near(self, at: int) -> bytes | None:
+        """The first line end from `at` on, else the last before it; `at` never goes back."""
+        while self._next is not None and self._next.start() < at:
+            self._passed = self._next.group()
+            self._next = next(self._coming, None)
+        return self._passed if self._next is None else self._next.group()
+
+
+def _end_near(raw: bytes, match: Match, ends: _Ends) -> bytes:
     """The line end usual in the match, else that of its line, else of the line before."""
     if ANY_END.search(raw, match.start, match.end):
         return usual_end(raw[match.start : match.end])
-    after = ANY_END.search(raw, match.end)
-    if after is not None:
-        return after.group()
-    before = max(raw.rfind(b"\n", 0, match.start), raw.rfind(b"\r", 0, match.start))
-    if before < 0:
-        return b"\n"
-    return b"\r\n" if raw[before - 1 : before + 1] == b"\r\n" else raw[before : before + 1]
+    return ends.near(match.end) or b"\n"
 
 
 def _seam(before: bytes, middle: bytes, after: bytes) -> bytes:

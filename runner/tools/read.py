@@ -20,6 +20,7 @@ MAX_LINE_CHARS = 2000
 NOTE_BYTES = 400
 PROBE_BYTES = 8 * 1024
 YIELD_EVERY_LINES = 2000
+SKIP_CHARS = 64 * 1024
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 UNDECODABLE = dict.fromkeys(range(0xDC80, 0xDD00), REPLACEMENT)
 
@@ -112,9 +113,12 @@ async def _fill(window: _Window, stream: io.BytesIO | io.BufferedReader, name: s
     """Read on until the window is full. Gives way to others now and then: files can be huge."""
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline=None)
     try:
-        while (line := _next_line(text)) is not None:
+        while line := text.readline(MAX_LINE_CHARS + 1):
             window.seen_lines += 1
-            if window.seen_lines >= window.first and not _take(window, line, name):
+            if not line.endswith("\n"):
+                await _leave_line(text)
+            shown_line = line.removesuffix("\n")
+            if window.seen_lines >= window.first and not _take(window, shown_line, name):
                 window.more = True
                 return
             if window.seen_lines % YIELD_EVERY_LINES == 0:
@@ -123,15 +127,11 @@ async def _fill(window: _Window, stream: io.BytesIO | io.BufferedReader, name: s
         text.detach()
 
 
-def _next_line(text: io.TextIOWrapper) -> str | None:
-    """The next line without its end, one character over the limit when it was longer."""
-    line = text.readline(MAX_LINE_CHARS + 1)
-    if not line:
-        return None
-    rest = line
-    while not rest.endswith("\n") and (rest := text.readline(64 * 1024)):
-        pass
-    return line.removesuffix("\n")
+async def _leave_line(text: io.TextIOWrapper) -> None:
+    """Pass over the rest of a long line: a file can be a single one."""
+    # Nothing is waited for: others get a turn.
+    while (rest := text.readline(SKIP_CHARS)) and not rest.endswith("\n"):  # noqa: ASYNC110
+        await asyncio.sleep(0)
 
 
 def _take(window: _Window, line: str, name: str) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from runner.tools.edit import MAX_PLACES
 from runner.tools.lines import decode, find, splice
 from tests.tools.bench import Bench
 
@@ -81,6 +83,38 @@ def test_a_file_must_be_read_first(bench: Bench) -> None:
 def test_replace_all_replaces_every_one(bench: Bench) -> None:
     """Every occurrence is replaced, from the left and without overlap, when asked to."""
     assert edited(bench, "aaa b aa\r\naaaa", "aa", "x", replace_all=True) == b"xa b x\r\nxx"
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        ("1," * 50_000, ",", ";"),
+        ("1," * 50_000, ",", ",\n"),
+        ("a b\n" * 50_000, "a", "c"),
+        ("a\n" * 50_000, "a\n", "a\nx\n"),
+    ],
+    ids=["one line", "one line to many", "in lines", "whole lines"],
+)
+def test_the_time_of_many_replacements_grows_no_faster_than_their_number(
+    bench: Bench, text: str, old: str, new: str
+) -> None:
+    """A large generated file is changed at once; nothing else gets a turn before that is done."""
+    place = bench.workspace / "f"
+    place.write_text(text)
+    bench.text("Read", file_path="f")
+    began = time.process_time()
+    bench.text("Edit", file_path="f", old_string=old, new_string=new, replace_all=True)
+    assert time.process_time() - began < 20  # a second or two; minutes when it grows as a square
+    assert place.read_text() == text.replace(old, new)
+
+
+def test_more_places_than_anybody_means_are_refused(bench: Bench) -> None:
+    """Nothing is changed when a text stands almost everywhere in a large file."""
+    (bench.workspace / "f").write_text("z" * (MAX_PLACES + 1))
+    bench.text("Read", file_path="f")
+    call = {"file_path": "f", "old_string": "z", "new_string": "y", "replace_all": True}
+    assert "more than 100000 times" in str(bench.failure("Edit", **call))
+    assert (bench.workspace / "f").read_text() == "z" * (MAX_PLACES + 1)
 
 
 def test_the_mode_stays(bench: Bench) -> None:
