@@ -8,6 +8,7 @@ never retried; readers split on newline bytes and nothing else.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -86,6 +87,7 @@ class FileJournal:
         self._head: str | None = None
         self._last_id: str | None = None
         self._broken: str | None = None
+        self._size = 0
         self.torn: RunnerLogRecovered | None = None
         try:
             self._lock = _lock(folder)
@@ -93,6 +95,7 @@ class FileJournal:
             raise SessionError(f"cannot write {folder}: {error.strerror}") from error
         try:
             self._log = _open(folder) if reopen else _create(folder)
+            self._size = os.fstat(self._log).st_size
         except SessionError:
             os.close(self._lock)
             raise
@@ -130,6 +133,7 @@ class FileJournal:
                 log.seek(offset)
                 write_whole(self.folder / name, log.read())
             os.ftruncate(self._log, offset)
+            self._size = offset
             os.fsync(self._log)
         except OSError as error:
             raise JournalError(f"cannot repair {self.folder / LOG}: {error}") from error
@@ -157,9 +161,10 @@ class FileJournal:
             line = self._line(record)
             written = os.write(self._log, line)
             if written != len(line):
-                raise OSError(0, f"short write, {written} of {len(line)} bytes")
+                raise OSError(errno.ENOSPC, f"short write, {written} of {len(line)} bytes")
             if self._must_sync(event.type):
                 os.fdatasync(self._log)
+            self._check_place(len(line))
         except (OSError, ValueError) as error:
             self._broken = f"cannot write {self.folder / LOG}: {error}"
             raise JournalError(self._broken) from error
@@ -167,6 +172,13 @@ class FileJournal:
         self._head = hashlib.sha256(line[:-1]).hexdigest()
         self._last_id = record.id
         return record
+
+    def _check_place(self, written: int) -> None:
+        """Raises `OSError` when somebody removed or cut the log under the run."""
+        self._size += written
+        now = os.fstat(self._log)
+        if now.st_nlink == 0 or now.st_size != self._size:
+            raise OSError(errno.EIO, "the log was removed or changed by somebody else")
 
     def stamp(self, event: Event, agent_id: str | None = None) -> Record:
         """The envelope of an ephemeral event; writes nothing."""

@@ -62,7 +62,7 @@ class Run:
 
     async def to_the_end(self) -> Finished:
         """Open the session, drive, finish."""
-        signals.listen(self._interruption)
+        signals.listen(self._interruption, lambda: leftovers.sweep(self._session_id))
         try:
             opened = open_session(self._spec, self._options, self._world, self._session_id)
         except (SessionFolderError, LogDamaged, JournalError) as error:

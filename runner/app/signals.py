@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from runner.core.events import AbortCause
 from runner.engine.loop import Interruption
@@ -17,8 +17,8 @@ CAUSES: Mapping[signal.Signals, AbortCause] = {
 }
 
 
-def listen(interruption: Interruption) -> None:
-    """Cancel the current task when a signal comes.
+def listen(interruption: Interruption, before_exit: Callable[[], object]) -> None:
+    """Cancel the current task when a signal comes; a second one calls `before_exit` and exits.
 
     A signal the parent ignores (SIGHUP under nohup, SIGINT of a background job) stays ignored.
     Outside the main thread nothing is installed: signals are the host program's business there.
@@ -27,6 +27,7 @@ def listen(interruption: Interruption) -> None:
 
     def stop(number: signal.Signals) -> None:
         if interruption.cause is not None:
+            before_exit()
             os._exit(130 if number == signal.SIGINT else 143)
         interruption.cause = CAUSES[number]
         if task is not None and not interruption.closing:

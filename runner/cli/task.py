@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -174,10 +175,18 @@ def _run_on(task: TaskSpec, options: dict[str, Any], answer: Outlet, talk: Outle
     with open_log(talk, log_format=log_format, colour=colour, ci=_ci()) as say:
         progress = Progress(say, home=home, quiet=options["quiet"])
         finished = app.run(task, where, (stdout, progress))
+        _keep_code(finished.exit_code)
         if finished.problem is not None:
             words: tuple[Span, ...] = (("warn", "warning"), ("plain", f"  {finished.problem}"))
             say(Line(event="artifacts", spans=words, level="warning"))
         return finished.exit_code
+
+
+def _keep_code(code: int) -> None:
+    """The ending is written: a SIGTERM or SIGHUP from now on hurries the exit, not its code."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: os._exit(code))
 
 
 def _look(wanted: LogFormat | None) -> tuple[LogFormat, bool]:

@@ -6,7 +6,6 @@ the reply is looked at. An attempt that may be billed without saying so costs it
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, replace
 
 from runner.core import context
@@ -137,7 +136,7 @@ class _Turn:
             if error.may_bill:
                 self._settle(None, reservation, started)
             raise
-        except asyncio.CancelledError:
+        except BaseException:  # cancelled, or a bug in an adapter: it may be billed all the same
             self._settle(None, reservation, started)
             raise
         checkpoint = self._settle(reply.usage, reservation, started)

@@ -38,6 +38,7 @@ from runner.core.events import (
     ToolExecutionStart,
 )
 from runner.core.spec import Durability
+from runner.ports import JournalError
 from tests.sample_run import ok, reply, tidy_run
 from tests.written import ODD, lines_of, open_journal, write_log
 
@@ -315,3 +316,22 @@ def test_any_other_name_is_none(tmp_path: Path, session_id: str) -> None:
     """A name that could lead anywhere else is refused, with the rule."""
     with pytest.raises(SessionError, match="is no session id: letters, digits"):
         session_dir(tmp_path, session_id)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [Path.unlink, lambda log: log.write_bytes(b""), lambda log: log.write_bytes(b"x" * 9999)],
+    ids=["removed", "emptied", "written over"],
+)
+def test_a_log_that_somebody_takes_away_stops_the_run(
+    spoil: Callable[[Path], object], tmp_path: Path
+) -> None:
+    """The next fact is not taken for durable when the log is no longer the one that was written."""
+    journal = open_journal(tmp_path / "s1")
+    journal.append(INFO)
+    spoil(tmp_path / "s1" / LOG)
+    with pytest.raises(JournalError, match="removed or changed by somebody else"):
+        journal.append(INFO)
+    with pytest.raises(JournalError):
+        journal.append(INFO)
+    journal.close()

@@ -289,3 +289,16 @@ def test_the_running_total_is_on_every_checkpoint() -> None:
     assert totals == [1, 3, 6, 116]
     assert stage.result is not None
     assert stage.result["total_cost_usd"] == 0.000116
+
+
+def test_a_call_that_a_bug_of_ours_ends_is_charged_all_the_same() -> None:
+    """The reservation is spent when the adapter fails in a way that is no `ModelError`."""
+
+    async def broken(request: ModelRequest) -> ModelReply:
+        raise RuntimeError("a bug in an adapter")
+
+    stage = set_stage([broken], spec=budget("0.0018"))
+    with pytest.raises(RuntimeError):
+        play_out(stage)
+    ((_, reserved),) = reservations(stage)
+    assert charges(stage) == [("reserved", reserved)]
