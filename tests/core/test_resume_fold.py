@@ -93,7 +93,7 @@ def test_an_ended_run_under_one_budget_keeps_its_counters_and_its_bill() -> None
 def test_files_the_model_knows_and_calls_that_were_made_are_never_forgotten() -> None:
     """Hashes and the number of calls of known outcome outlive every ending."""
     log = Log().reply(reply("", READ)).starts(READ)
-    known = FileState(path="/work/a", sha256="aa")
+    known = FileState(path="/site/a", sha256="aa")
     log.add(
         ToolExecutionComplete(
             tool_call_id=READ.id,
@@ -105,7 +105,7 @@ def test_files_the_model_knows_and_calls_that_were_made_are_never_forgotten() ->
         )
     ).ends()
     log.add(TURNS).finishes().resumes(carries=False)
-    assert (log.state.known_files, log.state.attempts_over) == ({"/work/a": "aa"}, 1)
+    assert (log.state.known_files, log.state.attempts_over) == ({"/site/a": "aa"}, 1)
 
 
 def test_the_newest_content_of_a_file_is_the_known_one() -> None:
@@ -118,15 +118,15 @@ def test_the_newest_content_of_a_file_is_the_known_one() -> None:
                 tool_name=asked.name,
                 success=True,
                 turn_id=log.turn_id,
-                file=FileState(path="/work/a", sha256=digest),
+                file=FileState(path="/site/a", sha256=digest),
             )
         )
-    assert log.state.known_files == {"/work/a": "bb"}
+    assert log.state.known_files == {"/site/a": "bb"}
 
 
 def test_a_started_call_keeps_the_effect_it_announced() -> None:
     """The effect is there for whoever resumes, also after the resume itself."""
-    effect = FileEffect(path="/work/a", before="aa", after="bb")
+    effect = FileEffect(path="/site/a", before="aa", after="bb")
     log = Log().reply(reply("", EDIT)).starts(EDIT, effect).resumes()
     assert log.state.main.started == {"Edit-1": effect}
 

@@ -272,7 +272,7 @@ TASK = Record(
             "add_dirs",
             ListOf(item=ExistingPath(kind="folder"), what="paths of folders"),
             "More folders that tools may read and write.",
-            ["../shared"],
+            ["../common"],
         ),
         _key("max_turns", Whole(minimum=1), "Cap on turns that use tools.", 40),
         _key("max_budget_usd", Money(), "Cap on cost, in US dollars. Never exceeded.", 2),
