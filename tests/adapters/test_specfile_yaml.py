@@ -199,16 +199,19 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-def test_hostile_text_is_refused_within_a_second(text: str) -> None:
-    """The answer comes in under a second of work when the text wants to exhaust the reader."""
+def test_hostile_text_is_refused_within_seconds(text: str) -> None:
+    """The answer comes after a little work when the text wants to exhaust the reader.
+
+    Alone it takes under a second; the bound leaves room for coverage and a full worker.
+    """
     started = time.process_time()
     found = problems_of(text)
-    assert (bool(found), time.process_time() - started < 1.0) == (True, True)
+    assert (bool(found), time.process_time() - started < 5.0) == (True, True)
 
 
 def test_a_long_list_of_problems_is_cut(tmp_path: Path) -> None:
-    """A hundred problems are listed within a second, and the rest is counted, when there are
-    thousands of unknown keys."""
+    """A hundred problems are listed at once, and the rest is counted, when there are thousands of
+    unknown keys."""
     (tmp_path / "t.yaml").write_text("".join(f"max_turn{i}: 1\n" for i in range(2_400)))
     started = time.process_time()
     with pytest.raises(SpecError) as caught:
@@ -216,7 +219,7 @@ def test_a_long_list_of_problems_is_cut(tmp_path: Path) -> None:
     problems = caught.value.problems
     seconds = time.process_time() - started
     assert (len(problems), problems[-1].message) == (101, "2303 more problems, not shown")
-    assert seconds < 1.0
+    assert seconds < 5.0
 
 
 @given(
