@@ -34,9 +34,10 @@ from runner.core.events import (
     UserMessage,
 )
 from runner.core.messages import ModelReply, ToolCall, Usage
-from runner.core.policy import AskModel, Finish, RunTools, Say, deciding_rule, next_step
+from runner.core.policy import deciding_rule, next_step
 from runner.core.spec import TaskSpec
 from runner.core.state import State, apply
+from runner.core.steps import AskModel, Finish, RunTools, Say
 from tests.fakes import MemoryJournal
 
 MODEL = "fake/model"

@@ -11,54 +11,23 @@ from dataclasses import dataclass
 from typing import Literal
 
 from runner.core.batching import next_batch
+from runner.core.control import accepted_control, answer, answer_control, state_completion
 from runner.core.endings import Ending, ErrorType, error_type_of
 from runner.core.events import (
     AssistantTurnEnd,
     ErrorCode,
     Persisted,
-    SessionTaskComplete,
     SessionWarning,
-    ToolContent,
     ToolError,
-    ToolExecutionComplete,
-    ToolExecutionStart,
     UserMessage,
 )
 from runner.core.limits import budget_reached, continues_left, turns_left
-from runner.core.messages import CONTROL_TOOLS, ToolCall
+from runner.core.messages import CONTROL_TOOLS
 from runner.core.state import State
+from runner.core.steps import AskModel, Finish, RunTools, Say, Step
 
 MAX_SAME_TEXT = 3
 MAX_MALFORMED = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskModel:
-    """Make the next model call, if the budget pays for it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunTools:
-    """Carry out these calls, together when there are several."""
-
-    calls: tuple[ToolCall, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Say:
-    """Record these facts; nothing else has to happen."""
-
-    events: tuple[Persisted, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finish:
-    """The run is over and ended like this."""
-
-    ending: Ending
-
-
-Step = AskModel | RunTools | Say | Finish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +135,7 @@ def _close_calls(state: State) -> Step:
         if code == "not_run" and call.id in state.main.started:
             code = "interrupted"  # it may have had its effect: never say that it was not run
         text = state.sentences.get(code, code)
-        events += _answer(state, call, ToolError(message=text, code=code))
+        events += answer(state, call, ToolError(message=text, code=code))
     return Say(events=tuple(events))
 
 
@@ -177,76 +146,6 @@ def _end_turn(state: State) -> Step:
 
 def _run_tools(state: State) -> Step:
     return RunTools(calls=next_batch(state.main.pending_tools, state.read_only_tools))
-
-
-def _control(state: State) -> Step:
-    call = state.main.pending[0]
-    problem = _control_problem(state, call)
-    if problem:
-        return Say(events=_answer(state, call, problem))
-    accepted = ToolContent(content=state.sentences.get(call.name, call.name))
-    return Say(events=_answer(state, call, accepted))
-
-
-def _accepted_control(state: State) -> ToolCall | None:
-    """The control call of the open turn that was accepted."""
-    if state.main.open_turn is None or state.main.reply is None:
-        return None
-    results = state.main.results
-    return next(
-        (
-            call
-            for call in state.main.reply.calls
-            if call.name in CONTROL_TOOLS and call.id in results and not results[call.id].is_error
-        ),
-        None,
-    )
-
-
-def _state_completion(state: State) -> Step:
-    call = _accepted_control(state)
-    assert call is not None  # the rule's condition
-    if call.name == "task_complete":
-        return Say(events=(SessionTaskComplete(summary=str(call.arguments["summary"])),))
-    reason = str(call.arguments["reason"])
-    fact = SessionTaskComplete(success=False, outcome="blocked", reason=reason)
-    return Say(events=(fact,))
-
-
-def _control_problem(state: State, call: ToolCall) -> ToolError | None:
-    if not state.need.autopilot:
-        return ToolError(message=f"there is no tool `{call.name}`", code="unknown_tool")
-    wanted = "summary" if call.name == "task_complete" else "reason"
-    given = call.arguments.get(wanted)
-    message = None
-    if call.problem:
-        message = call.problem
-    elif state.completion is not None:
-        message = "the task was already ended by an earlier call of this reply"
-    elif not isinstance(given, str) or not given.strip():
-        message = f"`{call.name}` needs `{wanted}`: a text that is not empty"
-    if message is None:
-        return None
-    # A completion that was rejected for its content is no malformed reply: it costs a continue.
-    return ToolError(message=message, code="invalid_arguments" if call.problem else "failed")
-
-
-def _answer(
-    state: State, call: ToolCall, outcome: ToolContent | ToolError
-) -> tuple[Persisted, ...]:
-    turn_id = state.main.open_turn or ""
-    start = ToolExecutionStart(
-        tool_call_id=call.id, tool_name=call.name, arguments=call.arguments, turn_id=turn_id
-    )
-    complete = ToolExecutionComplete(
-        tool_call_id=call.id,
-        tool_name=call.name,
-        success=isinstance(outcome, ToolContent),
-        turn_id=turn_id,
-        result=outcome if isinstance(outcome, ToolContent) else None,
-        error=outcome if isinstance(outcome, ToolError) else None,
-    )
-    return (complete,) if call.id in state.main.started else (start, complete)
 
 
 # -- between turns ---------------------------------------------------------------------------
@@ -274,14 +173,14 @@ def _text_ending(state: State) -> bool:
     return state.main.reply is not None and not state.main.reply.calls
 
 
-def _only_control(state: State) -> bool:
+def _onlyanswer_control(state: State) -> bool:
     calls = state.main.reply.calls if state.main.reply else ()
     return bool(calls) and all(call.name in CONTROL_TOOLS for call in calls)
 
 
 def _exhausted(state: State) -> bool:
     left = continues_left(state)
-    return (_text_ending(state) and left <= 0) or (_only_control(state) and left < 0)
+    return (_text_ending(state) and left <= 0) or (_onlyanswer_control(state) and left < 0)
 
 
 def _finish_exhausted(state: State) -> Step:
@@ -361,16 +260,16 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="control_accepted",
         when="a control call was accepted and it is not recorded yet what that means",
-        applies=lambda state: state.completion is None and _accepted_control(state) is not None,
+        applies=lambda state: state.completion is None and accepted_control(state) is not None,
         then="record the completion, or the block",
-        step=_state_completion,
+        step=state_completion,
     ),
     Rule(
         name="control_pending",
         when="only control calls are left",
         applies=lambda state: bool(state.main.pending),
         then="answer the first: complete, blocked, or an error",
-        step=_control,
+        step=answer_control,
     ),
     Rule(
         name="turn_open",

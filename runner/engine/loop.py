@@ -9,7 +9,8 @@ from typing import assert_never
 
 from runner.core.endings import Ending
 from runner.core.events import Abort, AbortCause, AbortReason, RunnerHeartbeat
-from runner.core.policy import AskModel, Finish, RunTools, Say, next_step
+from runner.core.policy import next_step
+from runner.core.steps import AskModel, Finish, RunTools, Say
 from runner.engine.ask import ask_model
 from runner.engine.dispatch import run_tools
 from runner.engine.engine import Engine

@@ -25,7 +25,8 @@ from runner.core.events import (
     UserMessage,
 )
 from runner.core.messages import ModelReply, ToolCall
-from runner.core.policy import RULES, AskModel, Finish, RunTools, Say, Step, next_step
+from runner.core.policy import RULES, next_step
+from runner.core.steps import AskModel, Finish, RunTools, Say, Step
 from tests.fakes import call, done, reply
 from tests.logs import MODEL, SENTENCES, Log, Played, play, task
 

@@ -23,8 +23,9 @@ from runner.core.events import (
 from runner.core.ledger import Ledger
 from runner.core.limits import turns_left
 from runner.core.messages import Usage, User
-from runner.core.policy import AskModel, Finish, next_step
+from runner.core.policy import next_step
 from runner.core.state import State, Thread, fold
+from runner.core.steps import AskModel, Finish
 from tests.fakes import call, done, reply
 from tests.logs import Log, play, task
 

@@ -22,7 +22,8 @@ from runner.core.events import (
     ToolExecutionStart,
 )
 from runner.core.messages import Assistant, ToolCall, ToolResult
-from runner.core.policy import Finish, next_step
+from runner.core.policy import next_step
+from runner.core.steps import Finish
 from runner.engine.loop import abort, wind_down
 from runner.engine.recover import recover
 from runner.ports import Tool, ToolContext, ToolOutput

@@ -30,8 +30,9 @@ from runner.core.events import (
 from runner.core.ledger import ZERO
 from runner.core.limits import budget_reached, turns_left
 from runner.core.messages import Assistant, ToolResult
-from runner.core.policy import AskModel, Finish, RunTools, next_step
+from runner.core.policy import next_step
 from runner.core.state import State, apply, fold
+from runner.core.steps import AskModel, Finish, RunTools
 from tests.fakes import FakeTool, MemoryJournal, reply
 from tests.laws.runs import killed_runs, resumed, runs
 from tests.laws.strategies import ephemeral_events, foldable_events

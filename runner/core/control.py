@@ -1,0 +1,83 @@
+"""The calls that steer the run: what `task_complete` and `task_blocked` are answered, and mean."""
+
+from __future__ import annotations
+
+from runner.core.events import (
+    Persisted,
+    SessionTaskComplete,
+    ToolContent,
+    ToolError,
+    ToolExecutionComplete,
+    ToolExecutionStart,
+)
+from runner.core.messages import CONTROL_TOOLS, ToolCall
+from runner.core.state import State
+from runner.core.steps import Say, Step
+
+
+def answer_control(state: State) -> Step:
+    call = state.main.pending[0]
+    problem = _problem(state, call)
+    if problem:
+        return Say(events=answer(state, call, problem))
+    accepted = ToolContent(content=state.sentences.get(call.name, call.name))
+    return Say(events=answer(state, call, accepted))
+
+
+def accepted_control(state: State) -> ToolCall | None:
+    """The control call of the open turn that was accepted."""
+    if state.main.open_turn is None or state.main.reply is None:
+        return None
+    results = state.main.results
+    return next(
+        (
+            call
+            for call in state.main.reply.calls
+            if call.name in CONTROL_TOOLS and call.id in results and not results[call.id].is_error
+        ),
+        None,
+    )
+
+
+def state_completion(state: State) -> Step:
+    call = accepted_control(state)
+    assert call is not None  # the rule's condition
+    if call.name == "task_complete":
+        return Say(events=(SessionTaskComplete(summary=str(call.arguments["summary"])),))
+    reason = str(call.arguments["reason"])
+    fact = SessionTaskComplete(success=False, outcome="blocked", reason=reason)
+    return Say(events=(fact,))
+
+
+def _problem(state: State, call: ToolCall) -> ToolError | None:
+    if not state.need.autopilot:
+        return ToolError(message=f"there is no tool `{call.name}`", code="unknown_tool")
+    wanted = "summary" if call.name == "task_complete" else "reason"
+    given = call.arguments.get(wanted)
+    message = None
+    if call.problem:
+        message = call.problem
+    elif state.completion is not None:
+        message = "the task was already ended by an earlier call of this reply"
+    elif not isinstance(given, str) or not given.strip():
+        message = f"`{call.name}` needs `{wanted}`: a text that is not empty"
+    if message is None:
+        return None
+    # A completion that was rejected for its content is no malformed reply: it costs a continue.
+    return ToolError(message=message, code="invalid_arguments" if call.problem else "failed")
+
+
+def answer(state: State, call: ToolCall, outcome: ToolContent | ToolError) -> tuple[Persisted, ...]:
+    turn_id = state.main.open_turn or ""
+    start = ToolExecutionStart(
+        tool_call_id=call.id, tool_name=call.name, arguments=call.arguments, turn_id=turn_id
+    )
+    complete = ToolExecutionComplete(
+        tool_call_id=call.id,
+        tool_name=call.name,
+        success=isinstance(outcome, ToolContent),
+        turn_id=turn_id,
+        result=outcome if isinstance(outcome, ToolContent) else None,
+        error=outcome if isinstance(outcome, ToolError) else None,
+    )
+    return (complete,) if call.id in state.main.started else (start, complete)
