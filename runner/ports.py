@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from runner.core.events import Event, FileEffect, FileState, Persisted, Record
 from runner.core.messages import ModelReply, ModelRequest, ToolSpec
+from runner.core.permissions import ShellCall
 from runner.core.state import State
 
 T = TypeVar("T")
@@ -168,6 +169,15 @@ class FileTool(Tool, Protocol):
 
     def remember(self, file: FileState) -> None:
         """The model knows this content of this file, from before the run was resumed."""
+        ...
+
+
+@runtime_checkable
+class CommandTool(Tool, Protocol):
+    """A tool whose calls are commands, which rules may look into."""
+
+    def command(self, arguments: Mapping[str, Any]) -> ShellCall:
+        """What the call would run. Changes nothing."""
         ...
 
 

@@ -9,7 +9,7 @@ import re
 import socket
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import freezegun
@@ -36,6 +36,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--crash-rounds", type=int, default=60, metavar="N", help="kill a run N times at random"
     )
+
+
+# What a CI job may lack: root is stopped by no permission bits, others make no devices, and a
+# container may forbid tracing and namespaces. A skip for another reason is a promise nobody kept.
+EXPECTED_SKIPS = (
+    "root may write everywhere",
+    "only root makes device nodes",
+    "this machine has no pid namespaces for us",
+    "no tmpfs can be mounted here",
+    "strace may not trace here",
+)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI a test that is skipped fails, unless its reason is an expected one."""
+    report = yield
+    if os.environ.get("CI") == "true" and (reason := unexpected_skip(report)):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which CI does not accept: {reason}"
+    return report
+
+
+def unexpected_skip(report: pytest.TestReport) -> str | None:
+    """Why the test was skipped, if it may not be; None for all others."""
+    if not report.skipped or hasattr(report, "wasxfail") or not isinstance(report.longrepr, tuple):
+        return None
+    reason = report.longrepr[2].removeprefix("Skipped: ")
+    return None if reason.startswith(EXPECTED_SKIPS) else reason
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,15 @@ from runner.core.messages import (
     Usage,
 )
 from runner.core.state import State
-from runner.ports import Delta, JournalError, ModelError, ToolContext, ToolOutput
+from runner.ports import (
+    Delta,
+    ExecRequest,
+    ExecResult,
+    JournalError,
+    ModelError,
+    ToolContext,
+    ToolOutput,
+)
 
 T = TypeVar("T")
 
@@ -289,3 +297,24 @@ def reply(
 def done(summary: str = "done") -> ModelReply:
     """A reply that completes the task."""
     return reply("", call("task_complete", summary=summary))
+
+
+@dataclass(slots=True, kw_only=True)
+class FakeSandbox:
+    """A sandbox whose processes take a second and exit as scripted, the last one for ever; it
+    keeps the requests. None: the program cannot be started."""
+
+    exit_codes: list[int | None]
+    tier: str = "process"
+    requests: list[ExecRequest] = field(default_factory=list)
+
+    async def exec(self, request: ExecRequest, on_output: Callable[[str], None]) -> ExecResult:
+        """See the port."""
+        self.requests.append(request)
+        on_output("out\n")
+        await asyncio.sleep(1)
+        last = len(self.exit_codes) == 1
+        exit_code = self.exit_codes[0] if last else self.exit_codes.pop(0)
+        if exit_code is None:
+            raise FileNotFoundError(2, "No such file or directory")
+        return ExecResult(exit_code=exit_code, output="out\n", total_bytes=4, truncated=False)

@@ -20,6 +20,7 @@ from runner.core.events import (
     RunnerPreflight,
     RunnerResult,
     RunnerSpec,
+    RunnerVerifyComplete,
     SessionResume,
     SessionShutdown,
     SessionStart,
@@ -32,12 +33,13 @@ from runner.core.events import (
     ToolListing,
     ToolRequest,
     UserMessage,
+    VerifyCheck,
 )
 from runner.core.messages import ModelReply, ToolCall, Usage
 from runner.core.policy import deciding_rule, next_step
 from runner.core.spec import TaskSpec
 from runner.core.state import State, apply
-from runner.core.steps import AskModel, Finish, RunTools, Say
+from runner.core.steps import AskModel, Finish, RunTools, Say, Verify
 from tests.fakes import MemoryJournal
 
 MODEL = "fake/model"
@@ -60,6 +62,18 @@ SENTENCES = {
     "task_blocked": "The task is marked blocked.",
 }
 READ_ONLY = ("Read", "Glob", "Grep")
+
+
+def verified(output: str = "", exit_code: int | None = 1, attempt: int = 1) -> RunnerVerifyComplete:
+    """The checks ran: the only one, `make test`, ended like this."""
+    check = VerifyCheck(
+        name="make test",
+        passed=exit_code == 0,
+        exit_code=exit_code,
+        duration_ms=5,
+        output=output,
+    )
+    return RunnerVerifyComplete(attempt=attempt, passed=check.passed, checks=(check,))
 
 
 def task(**changes: Any) -> TaskSpec:
@@ -270,6 +284,8 @@ def play(log: Log, *script: ModelReply | tuple[ModelReply, str]) -> Played:
             case RunTools(calls=calls):
                 log.runs(*calls)
                 ran += [call.name for call in calls]
+            case Verify(start=start):
+                log.add(start, verified(exit_code=0, attempt=start.attempt))
             case AskModel():
                 scripted = script[asked]
                 asked += 1

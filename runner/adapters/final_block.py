@@ -96,7 +96,8 @@ def _changes(diff: Mapping[str, Any] | None) -> str:
     if not diff["files"]:
         return "nothing"
     lines = f"+{diff['lines_added']} -{diff['lines_removed']}"
-    return f"{count(len(diff['files']), 'file')}, {lines}"
+    total = diff.get("files_total", len(diff["files"]))  # older results name every file
+    return f"{count(total, 'file')}, {lines}"
 
 
 def _places(result: Mapping[str, Any], state: State, home: Path) -> dict[str, str]:

@@ -17,12 +17,13 @@ import re
 import select
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from runner.adapters.durable import sync_folder, write_whole
+from runner.adapters.durable import sync_folder, write_pieces, write_whole
 from runner.adapters.log_reader import LOG, LogDamaged, LogReader
 from runner.adapters.spill import MAX_LINE_BYTES, shorten
 from runner.core import events
@@ -48,6 +49,7 @@ __all__ = [
 SESSION_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 LOCK_TRIES = 5
 LOCK_WAIT_S = 0.02
+CHUNK_BYTES = 1024 * 1024
 BARRIERS = ("assistant.turn_start", "tool.execution_start", "session.usage_checkpoint")
 """Events that are durable before what follows them, in durability `barrier`."""
 
@@ -77,7 +79,8 @@ class FileJournal:
         reopen: bool = False,
     ) -> None:
         """Take the folder's lock and open its log: a new one, or with `reopen` the one that is
-        there, which must be replayed before anything is appended. Raises `SessionError`."""
+        there, which must be replayed before anything is appended. Raises `SessionError`, and
+        `JournalError` when a log that is there cannot be written."""
         self.folder = folder
         self.files = folder / "files"
         self._clock = clock
@@ -96,12 +99,9 @@ class FileJournal:
         try:
             self._log = _open(folder) if reopen else _create(folder)
             self._size = os.fstat(self._log).st_size
-        except SessionError:
+        except BaseException:
             os.close(self._lock)
             raise
-        except OSError as error:
-            os.close(self._lock)
-            raise SessionError(f"cannot write {folder}: {error.strerror}") from error
 
     @property
     def head(self) -> str | None:
@@ -116,10 +116,14 @@ class FileJournal:
     def replay(self) -> Iterator[Record]:
         """The records that are there, streamed; afterwards the next line follows them.
 
-        A torn tail is set aside first, see `torn`. Raises `LogDamaged`.
+        A torn tail is set aside first, see `torn`. Raises `LogDamaged`, and `JournalError` when
+        the disk does not give the log, or does not let it be repaired.
         """
         reader = LogReader(self.folder)
-        yield from reader
+        try:
+            yield from reader
+        except OSError as error:
+            raise JournalError(f"cannot read {self.folder / LOG}: {error}") from error
         self._seq, self._head, self._last_id = reader.seq, reader.head, reader.last_id
         if reader.torn_bytes:
             self.torn = self._set_aside(reader.valid_bytes, reader.torn_bytes)
@@ -131,7 +135,8 @@ class FileJournal:
             (self.folder / "torn").mkdir(mode=0o700, exist_ok=True)
             with (self.folder / LOG).open("rb") as log:
                 log.seek(offset)
-                write_whole(self.folder / name, log.read())
+                pieces = iter(partial(log.read, CHUNK_BYTES), b"")
+                write_pieces(self.folder / name, pieces)  # a tail may be larger than memory
             os.ftruncate(self._log, offset)
             self._size = offset
             os.fsync(self._log)
@@ -140,9 +145,24 @@ class FileJournal:
         return RunnerLogRecovered(offset=offset, torn_bytes=size, torn_file=name)
 
     def retire_result(self) -> None:
-        """Move the result of an earlier run out of the way: this one has none yet."""
-        with suppress(FileNotFoundError):
-            (self.folder / RESULT).rename(self.folder / f"result-{self._seq}.json")
+        """Move the result of an earlier run out of the way: this one has none yet.
+
+        Raises `JournalError`.
+        """
+        try:
+            with suppress(FileNotFoundError):
+                (self.folder / RESULT).rename(self._retired)
+        except OSError as error:
+            raise JournalError(f"cannot move {self.folder / RESULT}: {error}") from error
+
+    @property
+    def has_retired_result(self) -> bool:
+        """Whether the result of the run that ended at this line was moved out of the way."""
+        return self._retired.exists()
+
+    @property
+    def _retired(self) -> Path:
+        return self.folder / f"result-{self._seq}.json"
 
     def append(self, event: Persisted, agent_id: str | None = None) -> Record:
         """Write one line, durably, and return it. Raises `JournalError`."""
@@ -259,17 +279,22 @@ def _lock(folder: Path) -> int:
 
 
 def _open(folder: Path) -> int:
-    return os.open(folder / LOG, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    try:
+        return os.open(folder / LOG, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    except OSError as error:
+        raise JournalError(f"cannot write {folder / LOG}: {error}") from error
 
 
 def _create(folder: Path) -> int:
-    (folder / "files").mkdir(mode=0o700, exist_ok=True)
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
+        (folder / "files").mkdir(mode=0o700, exist_ok=True)
         descriptor = os.open(folder / LOG, flags, 0o600)
+        sync_folder(folder)
     except FileExistsError:
         raise SessionExists(
             f"session {folder.name} is already there, in {folder}; give the new one another id"
         ) from None
-    sync_folder(folder)
+    except OSError as error:
+        raise SessionError(f"cannot write {folder}: {error.strerror}") from error
     return descriptor

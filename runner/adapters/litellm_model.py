@@ -11,6 +11,7 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -25,7 +26,7 @@ from typing import Any, TypeVar
 
 from runner.adapters.litellm_errors import classify
 from runner.adapters.litellm_reply import ReplyParts, reported_usage
-from runner.adapters.litellm_wire import speaks_anthropic, wire_messages, wire_tools
+from runner.adapters.litellm_wire import Wiring, speaks_anthropic, wire_messages, wire_tools
 from runner.core.messages import Assistant, ModelReply, ModelRequest
 from runner.ports import Delta, ModelError
 
@@ -73,7 +74,7 @@ class LitellmModel:
         self._api_key = api_key
         self._idle_s = idle_s
         self._call_s = call_s
-        self._anthropic = speaks_anthropic(model)
+        self._wiring = Wiring(anthropic=speaks_anthropic(model))
 
     async def ask(self, request: ModelRequest, on_delta: Callable[[Delta], None]) -> ModelReply:
         """Stream one reply, see `Model`. The import is waited for outside the limits."""
@@ -133,7 +134,7 @@ class LitellmModel:
             "model": self._model,
             "api_base": self._api_base,
             "api_key": self._api_key,
-            "messages": wire_messages(request, anthropic=self._anthropic),
+            "messages": self._wiring.messages(request),
             "max_tokens": request.max_output_tokens,
             "stream": True,
             "stream_options": {"include_usage": True},
@@ -172,8 +173,14 @@ class LitellmModel:
 
 
 def _import() -> Any:
-    import litellm
-
+    # What an import makes stays. The collector would walk it over and over while it grows, which
+    # takes a tenth of the time, and again in the middle of a run.
+    gc.disable()
+    try:
+        import litellm
+    finally:
+        gc.enable()
+    gc.freeze()
     litellm.suppress_debug_info = True  # it prints advice to stdout
     litellm.disable_hf_tokenizer_download = True
     # It takes a hundred equal pieces in a row for a loop, but a table may have them. The output

@@ -15,6 +15,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from runner.adapters.pairing import check_pairing
 from runner.core.messages import (
     Assistant,
     Message,
@@ -41,17 +42,42 @@ def speaks_anthropic(model: str) -> bool:
     return model.startswith(("anthropic/", "claude-"))
 
 
+class Wiring:
+    """The messages of a conversation, request after request: what was converted stays.
+
+    A history only grows, so each message is converted once; one that is shortened or rewritten is
+    converted again from the first message that is not the same object. What is handed out is
+    copied, because litellm edits messages in place.
+    """
+
+    def __init__(self, *, anthropic: bool) -> None:
+        self._anthropic = anthropic
+        self._known: list[tuple[Message, WireMessage | None]] = []
+
+    def messages(self, request: ModelRequest) -> list[WireMessage]:
+        """The whole conversation, system prompt first; cache marks if the provider takes them."""
+        self._catch_up(request.messages)
+        messages: list[WireMessage] = []
+        if request.system:
+            messages.append({"role": "system", "content": clean(request.system)})
+        messages += [_copy(wired) for _, wired in self._known if wired is not None]
+        return _marked(messages) if self._anthropic else messages
+
+    def _catch_up(self, messages: Sequence[Message]) -> None:
+        pairs = enumerate(zip(self._known, messages, strict=False))
+        same = min(len(self._known), len(messages))
+        same = next((n for n, (known, message) in pairs if known[0] is not message), same)
+        del self._known[same:]
+        check_pairing(messages, same)
+        self._known += [
+            (message, _wire_message(message, anthropic=self._anthropic))
+            for message in messages[same:]
+        ]
+
+
 def wire_messages(request: ModelRequest, *, anthropic: bool) -> list[WireMessage]:
-    """The whole conversation, system prompt first; cache marks where the provider takes them."""
-    messages: list[WireMessage] = []
-    if request.system:
-        messages.append({"role": "system", "content": clean(request.system)})
-    messages += [
-        wired
-        for message in request.messages
-        if (wired := _wire_message(message, anthropic=anthropic)) is not None
-    ]
-    return _marked(messages) if anthropic else messages
+    """The whole conversation, once."""
+    return Wiring(anthropic=anthropic).messages(request)
 
 
 def wire_tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
@@ -72,6 +98,17 @@ def wire_tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
 def clean(text: str) -> str:
     """The text with a question mark for every code point that UTF-8 cannot hold."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _copy(wired: WireMessage) -> WireMessage:
+    """So deep that no edit of the copy reaches what is kept."""
+    copied = wired.copy()
+    if "tool_calls" in wired:
+        calls = wired["tool_calls"]
+        copied["tool_calls"] = [{**call, "function": call["function"].copy()} for call in calls]
+    if "thinking_blocks" in wired:
+        copied["thinking_blocks"] = [block.copy() for block in wired["thinking_blocks"]]
+    return copied
 
 
 def _wire_message(message: Message, *, anthropic: bool) -> WireMessage | None:

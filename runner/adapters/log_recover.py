@@ -24,6 +24,7 @@ from runner.adapters.journal import RESULT, SessionError, SessionExists, session
 from runner.adapters.log_reader import LOG, LogDamaged, LogReader
 from runner.adapters.sessions import locked
 from runner.adapters.spill import check
+from runner.adapters.trees import copy_tree, remove_tree
 from runner.adapters.workspace_diff import diff_json
 from runner.core.endings import Ending
 from runner.core.outcome import build_result, result_json
@@ -108,7 +109,7 @@ def salvage(folder: Path, new_id: str) -> Salvaged:
         except (OSError, workspace.WorkspaceError) as error:
             raise SessionError(f"cannot copy {folder.name} to {target}: {error}") from error
         finally:
-            shutil.rmtree(draft, ignore_errors=True)
+            _discard(draft)
     return Salvaged(folder=target, lines=reader.seq, size_bytes=reader.valid_bytes, damage=damage)
 
 
@@ -182,7 +183,7 @@ def _damage(reader: LogReader) -> LogDamaged | None:
 
 def _copy(folder: Path, draft: Path, valid_bytes: int, new_id: str) -> None:
     """The session up to there, under another id: what a resumed run needs of it, and no more."""
-    shutil.rmtree(draft, ignore_errors=True)  # of a salvage that was killed
+    _discard(draft)  # of a salvage that was killed
     draft.mkdir(mode=0o700)
     _copy_log(folder / LOG, draft / LOG, valid_bytes)
     (draft / "files").mkdir(mode=0o700)
@@ -192,7 +193,7 @@ def _copy(folder: Path, draft: Path, valid_bytes: int, new_id: str) -> None:
             shutil.copyfile(path, draft / "files" / path.name)
             (draft / "files" / path.name).chmod(0o600)
     if (folder / "git").is_dir():
-        shutil.copytree(folder / "git", draft / "git", symlinks=True)
+        copy_tree(folder / "git", draft / "git")
     if (folder / "workspace").is_dir():
         workspace.prepare(folder / "workspace", "copy", draft / "workspace")
     try:
@@ -202,6 +203,11 @@ def _copy(folder: Path, draft: Path, valid_bytes: int, new_id: str) -> None:
     known = about if isinstance(about, dict) else {}
     text = yaml.safe_dump({**known, "id": new_id, "salvaged_from": folder.name}, sort_keys=False)
     write_whole(draft / "workspace.yaml", text.encode())
+
+
+def _discard(draft: Path) -> None:
+    with suppress(OSError):
+        remove_tree(draft)
 
 
 def _copy_log(source: Path, target: Path, size_bytes: int) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from runner.adapters.prices import find_price, model_limits, nearest_models, provider_of
@@ -27,6 +29,18 @@ PROVIDER_KEYS: Mapping[str, str] = {
 """The variable each provider's key is usually kept in; `api_key_env` names another."""
 
 
+SHELL_WORDS = frozenset(
+    """
+    alias bg bind break builtin caller case cd command compgen complete compopt continue
+    coproc declare dirs disown do done echo elif else enable esac eval exec exit export false
+    fc fg fi for function getopts hash help history if in jobs kill let local logout mapfile
+    popd printf pushd pwd read readarray readonly return select set shift shopt source suspend
+    test then time times trap true type typeset ulimit umask unalias unset until wait while
+    """.split()  # noqa: SIM905  # seventy quoted words would be worse to read
+)
+"""What bash runs without a program: its builtins and its keywords."""
+
+
 def is_embedded(spec: TaskSpec) -> bool:
     """The model is one of ours and needs neither network nor key."""
     return spec.model.startswith("scripted:")
@@ -42,13 +56,40 @@ def key_variable(spec: TaskSpec) -> str | None:
 def run_checks(spec: TaskSpec, environ: Mapping[str, str]) -> tuple[Check, ...]:
     """Every check, failed or not, in the order a person would look."""
     checks = [_workspace(spec), *_add_dirs(spec), _permission_mode(spec)]
-    checks += [_git(environ), _ripgrep(environ)]
-    return (*checks, _model(spec), *_script(spec), _key(spec, environ), _price(spec))
+    checks += [_git(environ), _ripgrep(environ), *_verify(spec, environ)]
+    for one in per_model(spec):
+        checks += [_model(one), *_script(one), _key(one, environ), _price(one)]
+    return tuple(checks)
+
+
+def per_model(spec: TaskSpec) -> Iterable[TaskSpec]:
+    """The spec as it is for each model it may ask, its own first.
+
+    `pricing` is the price of `model` alone. `api_base` and `api_key_env` are for its provider:
+    another provider's fallback is asked at its own address with its own key.
+    """
+    yield spec
+    for model in dict.fromkeys(spec.fallback_models):
+        if model == spec.model:
+            continue
+        same = provider_of(model) == provider_of(spec.model)
+        yield replace(
+            spec,
+            model=model,
+            pricing=None,
+            api_base=spec.api_base if same else None,
+            api_key_env=spec.api_key_env if same else None,
+        )
 
 
 def price(spec: TaskSpec) -> PriceListing | None:
     """What the model is charged at: the spec's price, else the table's."""
     return find_price(spec.model, spec.pricing)
+
+
+def prices(spec: TaskSpec) -> tuple[PriceListing, ...]:
+    """The price of every model that has one, the spec's own first."""
+    return tuple(listed for one in per_model(spec) if (listed := price(one)) is not None)
 
 
 def _workspace(spec: TaskSpec) -> Check:
@@ -78,6 +119,25 @@ def _git(environ: Mapping[str, str]) -> Check:
 def _ripgrep(environ: Mapping[str, str]) -> Check:
     found = shutil.which("rg", path=environ.get("PATH"))
     return _good("ripgrep", "found" if found else "not found: Grep uses its slower fallback")
+
+
+def _verify(spec: TaskSpec, environ: Mapping[str, str]) -> list[Check]:
+    """A check whose program is certainly missing could never pass. Only a plain first word is
+    looked up: what the shell would have to interpret, or knows itself, is left to it."""
+    path = spec.env.set.get("PATH", environ.get("PATH", os.defpath))
+    return [
+        _bad("verify", f"`{word}` is not on PATH, and `{one.run}` needs it; install it")
+        for one in spec.verify
+        if (word := _plain_program(one.run)) and shutil.which(word, path=path) is None
+    ]
+
+
+def _plain_program(command: str) -> str | None:
+    """The program a command starts with, when that can be told without a shell."""
+    word = command.split(maxsplit=1)[0]
+    plain = re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", word)
+    defines_functions = "()" in command or "function " in command
+    return word if plain and word not in SHELL_WORDS and not defines_functions else None
 
 
 def _model(spec: TaskSpec) -> Check:

@@ -27,6 +27,7 @@ from runner.core.events import (
     RunnerSpec,
     SessionError,
     SessionInfo,
+    SessionModelChange,
     SessionWarning,
     ToolExecutionComplete,
     ToolExecutionStart,
@@ -111,6 +112,8 @@ class Progress:
             case SessionWarning(warning_type=kind, message=text):
                 name = "retry" if kind == "model_retry" else "warning"
                 return [_named(name, "warn", text, at, kind=kind)]
+            case SessionModelChange(new_model=model, cause=cause):
+                return [_named("model", "warn", f"{model} takes over: {cause}", at, model=model)]
             case SessionInfo(message=text):
                 return [_named("info", "dim", text, at)]
             case SessionError(error_type="preflight"):

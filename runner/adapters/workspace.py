@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, assert_never
 
-from runner.adapters.trees import remove_tree
+from runner.adapters.trees import copy_tree, remove_tree
 
 Isolation = Literal["none", "copy"]
 
@@ -31,19 +31,20 @@ def prepare(
     *,
     excluded: Sequence[Path] = (),
     on_skip: Callable[[Path], None] | None = None,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> Path:
     """Return the folder to work in, resolved. Raises WorkspaceError; the original is only read.
 
     A copy is made at `target_dir`, which must not exist, without the `excluded` folders. `on_skip`
     hears of each special file that was left out, by its path in the original. This blocks while it
-    copies.
+    copies, until it `is_stopped`; then nothing of the copy stays.
     """
     source = _existing_folder(path)
     match isolation:
         case "none":
             return source
         case "copy":
-            return _copy(source, target_dir, excluded, on_skip)
+            return _copy(source, target_dir, excluded, on_skip, is_stopped)
         case _:
             assert_never(isolation)
 
@@ -67,6 +68,7 @@ def _copy(
     target_dir: Path,
     excluded: Sequence[Path],
     on_skip: Callable[[Path], None] | None,
+    is_stopped: Callable[[], bool],
 ) -> Path:
     _refuse_shared_repository(source)
     if os.path.lexists(target_dir):
@@ -74,28 +76,13 @@ def _copy(
     partial = target_dir.with_name(target_dir.name + ".partial")
     # The copy may be made below the workspace: without this it would copy itself for ever.
     left_out = {folder.resolve() for folder in (partial, *excluded)}
-
-    def ignore(folder: str, _names: list[str]) -> set[str]:
-        ignored = set()
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if _is_special(entry):
-                    ignored.add(entry.name)
-                    if on_skip is not None:
-                        on_skip(Path(entry.path))
-                elif Path(entry.path) in left_out:
-                    ignored.add(entry.name)
-        return ignored
-
     try:
         _remove(partial)  # of a run that was killed while it copied
         target_dir.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(source, partial, symlinks=True, ignore=ignore)
+        copy_tree(source, partial, left_out=left_out, on_skip=on_skip, is_stopped=is_stopped)
         partial.rename(target_dir)
     except OSError as error:
         raise WorkspaceError(f"workspace cannot be copied: {_first_cause(error)}") from error
-    except RecursionError:
-        raise WorkspaceError(f"workspace cannot be copied: {source} is nested too deep") from None
     finally:
         _remove(partial)
     return target_dir.resolve()
@@ -104,14 +91,6 @@ def _copy(
 def _remove(folder: Path) -> None:
     with suppress(OSError):
         remove_tree(folder)
-
-
-def _is_special(entry: os.DirEntry[str]) -> bool:
-    return not (
-        entry.is_symlink()
-        or entry.is_file(follow_symlinks=False)
-        or entry.is_dir(follow_symlinks=False)
-    )
 
 
 def _refuse_shared_repository(source: Path) -> None:
@@ -133,7 +112,7 @@ def _refuse_shared_repository(source: Path) -> None:
 
 
 def _first_cause(error: OSError) -> str:
-    # copytree collects (source, target, why) for every file that failed.
+    # `copy_tree` collects (source, target, why) for every file that failed.
     if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
         failures = error.args[0]
         name, _, why = failures[0]

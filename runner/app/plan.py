@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
 from runner.adapters import preflight
-from runner.app import wiring
+from runner.app import instructions, wiring
 from runner.app.world import World
+from runner.core import rules
 from runner.core.context import request_bound
 from runner.core.events import Check, PriceListing
 from runner.core.ledger import worst_case_usd
 from runner.core.messages import ModelRequest, ToolSpec, User
 from runner.core.permissions import decide
+from runner.core.rule_advice import advice
 from runner.core.spec import TaskSpec
 
 
@@ -30,7 +32,8 @@ class ToolPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A run that has not happened. Costs are US dollars; None where no price is known."""
+    """A run that has not happened. Costs are US dollars; None where no price is known.
+    `advice` is what to know about the permission rules."""
 
     spec: TaskSpec
     system: str
@@ -39,6 +42,8 @@ class Plan:
     first_call_tokens: int
     first_call_usd: Decimal | None
     checks: tuple[Check, ...]
+    advice: tuple[str, ...] = ()
+    instruction_files: tuple[str, ...] = ()
 
 
 def check(spec: TaskSpec, environ: Mapping[str, str] | None = None) -> tuple[Check, ...]:
@@ -53,7 +58,8 @@ def plan(spec: TaskSpec, world: World | None = None) -> Plan:
     built = wiring.toolbox(spec, workspace, surroundings.environ, workspace)
     shown = wiring.offered_tools(spec, built)
     system = wiring.system_prompt(spec, workspace, surroundings.clock.now())
-    tokens = _first_call_tokens(spec, system, shown)
+    found = instructions.find(spec)
+    tokens = _first_call_tokens(spec, system, shown, instructions.text(found))
     listed = preflight.price(spec)
     names = {tool.name for tool in shown}
     return Plan(
@@ -69,6 +75,8 @@ def plan(spec: TaskSpec, world: World | None = None) -> Plan:
         first_call_tokens=tokens,
         first_call_usd=worst_case_usd(listed, tokens, spec.max_output_tokens) if listed else None,
         checks=check(spec, surroundings.environ),
+        advice=advice(spec),
+        instruction_files=tuple(path for path, _ in found.files),
     )
 
 
@@ -83,15 +91,39 @@ _KINDS: Mapping[str, str] = {
 
 
 def _verdict(spec: TaskSpec, name: str, kind: str | None) -> str:
-    verdict = decide(spec, name, kind or "custom-tool")
-    return f"{'allowed' if verdict.allowed else 'denied'}: {verdict.reason}"
+    """What happens to a call that no rule with a specifier is about, and what those rules are."""
+    verdict = decide(_whole_tools(spec), name, kind or "custom-tool")
+    plain = f"{'allowed' if verdict.allowed else 'denied'}: {verdict.reason}"
+    some = {
+        "some allowed": _specific(spec.allowed_tools, name),
+        "some denied": _specific((*spec.disallowed_tools, *spec.ask_tools), name),
+    }
+    return "; ".join([plain, *(f"{what}: {', '.join(r)}" for what, r in some.items() if r)])
 
 
-def _first_call_tokens(spec: TaskSpec, system: str, shown: tuple[ToolSpec, ...]) -> int:
+def _whole_tools(spec: TaskSpec) -> TaskSpec:
+    return replace(
+        spec,
+        allowed_tools=_whole(spec.allowed_tools),
+        disallowed_tools=_whole(spec.disallowed_tools),
+        ask_tools=_whole(spec.ask_tools),
+    )
+
+
+def _whole(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(text for text in texts if rules.parse(text).specifier is None)
+
+
+def _specific(texts: tuple[str, ...], name: str) -> list[str]:
+    found = [rules.parse(text) for text in texts]
+    return [r.text for r in found if r.specifier is not None and rules.names(r, name)]
+
+
+def _first_call_tokens(spec: TaskSpec, system: str, shown: tuple[ToolSpec, ...], told: str) -> int:
     request = ModelRequest(
         model=spec.model,
         system=system,
-        messages=(User(text=spec.prompt),),
+        messages=tuple(User(text=text) for text in (told, spec.prompt) if text),
         tools=shown,
         max_output_tokens=spec.max_output_tokens,
     )

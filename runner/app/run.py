@@ -17,8 +17,16 @@ from runner.adapters.journal import SessionError as SessionFolderError
 from runner.adapters.retry import retry_policy
 from runner.adapters.specfile import spec_hash
 from runner.adapters.workspace import WorkspaceError
-from runner.app import artifacts, signals, wiring
-from runner.app.session import Opened, open_session, prompts_differ, resume_event, widened
+from runner.app import artifacts, instructions, signals, startup, wiring
+from runner.app.session import (
+    Opened,
+    head_change,
+    open_session,
+    prompts_differ,
+    resume_event,
+    start_context,
+    widened,
+)
 from runner.app.worksite import Worksite
 from runner.app.world import Finished, RunOptions, World
 from runner.core import wire
@@ -28,6 +36,7 @@ from runner.core.events import (
     RunnerPreflight,
     RunnerSpec,
     SessionError,
+    SessionResume,
     SessionStart,
     SessionWarning,
     SystemMessage,
@@ -59,9 +68,11 @@ class Run:
         self._interruption = Interruption()
         self._session_id = options.session_id or world.new_id()
         self._model: Model | None = None
+        self._began = 0.0
 
     async def to_the_end(self) -> Finished:
         """Open the session, drive, finish."""
+        self._began = asyncio.get_running_loop().time()
         signals.listen(self._interruption, lambda: leftovers.sweep(self._session_id))
         try:
             opened = open_session(self._spec, self._options, self._world, self._session_id)
@@ -69,7 +80,10 @@ class Run:
             return self._refused(error)
         journal = opened.journal
         if opened.lost_result is not None:
-            return self._let_go(self._written(journal, opened.lost_result))
+            try:
+                return self._let_go(self._written(journal, opened.lost_result))
+            except JournalError as error:
+                return self._refused(error)
         self._session_id = journal.folder.name
         site = Worksite(
             self._spec,
@@ -131,8 +145,14 @@ class Run:
         checks = self._check(opened.state, recorder.state)
         failed = [check for check in checks if not check.ok]
         if not failed:
-            async with asyncio.timeout_at(deadline):
-                await site.prepare()
+            await startup.prepare(
+                site,
+                recorder,
+                self._world.clock,
+                began=self._began,
+                limit_s=spec.limits.start,
+                deadline=deadline,
+            )
         toolbox = wiring.toolbox(spec, site.path, self._world.environ, opened.journal.folder)
         shown = wiring.offered_tools(spec, toolbox)
         self._record_preflight(recorder, checks, shown, site)
@@ -143,6 +163,7 @@ class Run:
         if prompts_differ(opened.state, spec, site.path):
             prompt = wiring.system_prompt(spec, site.path, self._world.clock.now())
             recorder.record(SystemMessage(content=prompt))
+        instructions.record(recorder, spec)
         engine = Engine(
             recorder=recorder,
             model=self._model,
@@ -152,6 +173,7 @@ class Run:
             clock=self._world.clock,
             new_id=self._world.new_id,
             files_dir=opened.journal.files,
+            bench=wiring.bench(spec, site.path, self._world.environ, opened.journal.folder),
         )
         if opened.is_new:
             mode: Literal["autopilot"] | None = "autopilot" if spec.autopilot else None
@@ -178,7 +200,7 @@ class Run:
                     copilot_version=__version__,
                     start_time=now,
                     selected_model=spec.model,
-                    context={"cwd": spec.workspace.path},
+                    context=start_context(Path(spec.workspace.path)),
                 )
             )
         else:
@@ -189,6 +211,7 @@ class Run:
                 recorder.record(journal.torn)
             close_model_call(recorder)
             self._sweep(recorder)
+            _warn_of_head(recorder, opened.state, resume)
         recorder.record(
             RunnerSpec(spec=wire.encode(spec), spec_hash=spec_hash(spec), sentences=sentences)
         )
@@ -203,14 +226,13 @@ class Run:
         shown: tuple[ToolSpec, ...],
         site: Worksite,
     ) -> None:
-        listed = preflight.price(self._spec)
         recorder.record(
             RunnerPreflight(
                 checks=checks,
                 tools=tuple(ToolListing(name=t.name, read_only=t.read_only) for t in shown),
                 sandbox="process",
                 workspace=str(site.path),
-                prices=() if listed is None else (listed,),
+                prices=preflight.prices(self._spec),
                 versions={"runner": __version__, **self._world.versions},
             )
         )
@@ -254,17 +276,21 @@ class Run:
 
     def _written(self, journal: FileJournal, result: Mapping[str, Any]) -> Finished:
         """The run had ended, and only its result was not written any more."""
-        journal.write_result(dict(result))
-        journal.close()
+        try:
+            journal.write_result(dict(result))
+        finally:
+            journal.close()
         return Finished(result=dict(result), exit_code=result["exit_code"], folder=journal.folder)
 
     def _refused(self, error: Exception) -> Finished:
-        """No session can be had, so there is no log: the result still says why."""
+        """No session can be had, so nothing is recorded: the result still says why."""
         error_type: ErrorType = "preflight"
         if isinstance(error, SessionLocked):
             error_type = "locked"
         elif isinstance(error, LogDamaged):
             error_type = "invalid_request"
+        elif isinstance(error, JournalError):
+            error_type = "log_write"
         return self._let_go(self._without_log(State(), _ending(error_type, str(error)), None))
 
     def _without_log(self, state: State, ending: Ending, folder: Path | None) -> Finished:
@@ -297,6 +323,12 @@ def _is_over(deadline: float | None) -> bool:
 
 def _trace(bug: Exception) -> str:
     return "".join(traceback.format_exception(bug))
+
+
+def _warn_of_head(recorder: Recorder, before: State, resume: SessionResume) -> None:
+    if change := head_change(before, resume.context):
+        message = f"HEAD of the workspace was {change[0]} and is {change[1]} now"
+        recorder.record(SessionWarning(warning_type="head_changed", message=message))
 
 
 def _warn_of_no_diff(recorder: Recorder, site: Worksite) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from runner.adapters.git_head import head_commit
 from runner.adapters.journal import (
     LOG,
     RESULT,
@@ -17,6 +19,7 @@ from runner.adapters.journal import (
     SessionExists,
     session_dir,
 )
+from runner.adapters.trees import copy_tree, remove_tree
 from runner.app.worksite import COPY
 from runner.app.world import RunOptions, World
 from runner.core.events import SessionResume
@@ -38,8 +41,12 @@ class Opened:
 
     @property
     def lost_result(self) -> Mapping[str, Any] | None:
-        """The result of a run that ended in the log but was killed before it wrote it down."""
-        lost = self.state.closed and not (self.journal.folder / RESULT).exists()
+        """The result of a run that ended in the log but was killed before it wrote it down.
+
+        A result that a resume moved away was there: that resume was killed, and goes on now.
+        """
+        there = (self.journal.folder / RESULT).exists() or self.journal.has_retired_result
+        lost = self.state.closed and not there
         return self.state.result if lost and self.forked_from is None else None
 
     @property
@@ -51,7 +58,8 @@ class Opened:
 def open_session(spec: TaskSpec, options: RunOptions, world: World, new_id: str) -> Opened:
     """Open the session the options ask for.
 
-    Raises `SessionError` when it cannot be had, `LogDamaged` when its log is not whole.
+    Raises `SessionError` when it cannot be had, `LogDamaged` when its log is not whole, and
+    `JournalError` when the disk does not let it be read or repaired.
     """
     home = options.home
     if options.resume is None:
@@ -81,17 +89,30 @@ def resume_event(
     opened: Opened, spec: TaskSpec, sentences: Mapping[str, str], now: str
 ) -> SessionResume:
     """The fact that the session goes on, with what the model is told about it."""
-    state = opened.state
+    state, context = opened.state, start_context(_workspace(opened, spec))
     return SessionResume(
         session_id=opened.journal.folder.name,
         resume_time=now,
         event_count=opened.lines_before,
         selected_model=spec.model,
         carries=not state.ended or spec.resume.budget_scope == "session",
-        note=_note(opened, spec, sentences),
+        note=_note(opened, spec, sentences, context),
         events_file_size_bytes=(opened.journal.folder / LOG).stat().st_size,
         forked_from=opened.forked_from,
+        context=context,
     )
+
+
+def start_context(workspace: Path) -> Mapping[str, Any]:
+    """Where the session begins or goes on: the folder, and its commit if it has one."""
+    head = head_commit(workspace)
+    return {"cwd": str(workspace), **({"headCommit": head} if head else {})}
+
+
+def head_change(before: State, context: Mapping[str, Any] | None) -> tuple[str, str] | None:
+    """The commit that was and the one that is, when the repository is at another one."""
+    was, now = before.head_commit, (context or {}).get("headCommit")
+    return (was, now) if was and now and was != now else None
 
 
 def prompts_differ(state: State, now: TaskSpec, workspace: Path) -> bool:
@@ -109,9 +130,11 @@ def _moved(state: State, workspace: Path) -> bool:
 
 def widened(before: TaskSpec, after: TaskSpec) -> tuple[str, ...]:
     """What `after` allows that `before` did not, in words."""
-    ranks = ("default", "acceptEdits", "bypassPermissions")
+    ranks = ("plan", "dontAsk", "default", "acceptEdits", "bypassPermissions")
     found = [f"`{tool}` is allowed now" for tool in _new(before.allowed_tools, after.allowed_tools)]
-    lifted = _new(after.disallowed_tools, before.disallowed_tools)
+    lifted = _new(
+        (*after.disallowed_tools, *after.ask_tools), (*before.disallowed_tools, *before.ask_tools)
+    )
     found += [f"`{tool}` is no longer denied" for tool in lifted]
     if before.tools is not None:
         added = ("every tool",) if after.tools is None else _new(before.tools, after.tools)
@@ -133,7 +156,14 @@ def _is_salvaged(opened: Opened) -> bool:
     return opened.state.resumes == 0 and about.exists() and "salvaged_from:" in about.read_text()
 
 
-def _note(opened: Opened, spec: TaskSpec, sentences: Mapping[str, str]) -> str:
+def _workspace(opened: Opened, spec: TaskSpec) -> Path:
+    copied = spec.workspace.isolation == "copy"
+    return opened.journal.folder / COPY if copied else Path(spec.workspace.path)
+
+
+def _note(
+    opened: Opened, spec: TaskSpec, sentences: Mapping[str, str], context: Mapping[str, Any]
+) -> str:
     """A task that was done, or never asked for, is (another) task; anything else goes on."""
     state, old = opened.state, opened.state.spec
     if not state.main.messages or (state.result and state.result.get("subtype") == "success"):
@@ -143,10 +173,12 @@ def _note(opened: Opened, spec: TaskSpec, sentences: Mapping[str, str]) -> str:
         parts.append(sentences["resumed_after_salvage"])
     if old is not None and old.prompt != spec.prompt:
         parts.append(spec.prompt)
-    copied = spec.workspace.isolation == "copy"
-    workspace = opened.journal.folder / COPY if copied else Path(spec.workspace.path)
+    workspace = _workspace(opened, spec)
     if _moved(state, workspace):
         parts.append(sentences["workspace_moved"].replace("{path}", str(workspace)))
+    if change := head_change(state, context):
+        told = sentences["head_changed"].replace("{before}", change[0])
+        parts.append(told.replace("{after}", change[1]))
     if old is not None and (more := widened(old, spec)):
         parts.append(sentences["rules_changed"].replace("{changes}", "; ".join(more)))
     return "\n\n".join(parts)
@@ -170,14 +202,21 @@ def _copy(source: Path, target: Path) -> Path:
         raise SessionExists(f"session {target.name} is already there, in {target}")
     draft = target.with_name(f".{target.name}.part")
     try:
-        shutil.rmtree(draft, ignore_errors=True)
+        _discard(draft)  # of a fork that was killed
         draft.mkdir(mode=0o700)
         shutil.copyfile(source / LOG, draft / LOG)
         (draft / LOG).chmod(0o600)
         for name in CARRIED:
             if (source / name).exists():
-                shutil.copytree(source / name, draft / name, symlinks=True)
+                copy_tree(source / name, draft / name)
         draft.rename(target)
     except OSError as error:
         raise SessionError(f"cannot copy session {source.name} to {target}: {error}") from error
+    finally:
+        _discard(draft)
     return target
+
+
+def _discard(draft: Path) -> None:
+    with suppress(OSError):
+        remove_tree(draft)

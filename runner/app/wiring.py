@@ -11,10 +11,13 @@ from runner import tools
 from runner.adapters import configs, leftovers, preflight
 from runner.adapters.litellm_model import LitellmModel, start_import
 from runner.adapters.local import LocalSandbox
+from runner.adapters.model_choice import ModelChoice
 from runner.adapters.scripted_model import ScriptedModel
+from runner.adapters.shell_syntax import shell_script
 from runner.core.messages import ToolSpec
 from runner.core.permissions import offered
 from runner.core.spec import TaskSpec
+from runner.engine.engine import Bench
 from runner.ports import Model, Tool
 
 TOOL_ENVIRONMENT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "SHELL", "TERM")
@@ -24,11 +27,19 @@ NO_KEY = "none"
 """Sent to an `api_base` that needs no key; the client libraries insist on one."""
 
 
-def model(spec: TaskSpec, environ: Mapping[str, str], attempts_over: int = 0) -> Model:
-    """The model the spec names; a script goes on after the attempts that are over.
+def model(spec: TaskSpec, environ: Mapping[str, str], attempts_over: Mapping[str, int]) -> Model:
+    """The models the spec names; a script goes on after its attempts that are over.
 
     Raises `ScriptError` when a script is wrong, which the preflight checks find first.
     """
+    each = {
+        one.model: _one_model(one, environ, attempts_over.get(one.model, 0))
+        for one in preflight.per_model(spec)
+    }
+    return ModelChoice(each) if spec.fallback_models else each[spec.model]
+
+
+def _one_model(spec: TaskSpec, environ: Mapping[str, str], attempts_over: int) -> Model:
     if preflight.is_embedded(spec):
         return ScriptedModel.load(Path(spec.model.removeprefix("scripted:")), skip=attempts_over)
     variable = preflight.key_variable(spec)
@@ -57,8 +68,15 @@ def toolbox(
         sandbox=LocalSandbox(),
         env={**tool_environment(spec, environ), leftovers.MARK: session.name},
         descriptions=tool_descriptions(),
+        parse_command=shell_script,
     )
     return {tool.spec.name: tool for tool in built}
+
+
+def bench(spec: TaskSpec, workspace: Path, environ: Mapping[str, str], session: Path) -> Bench:
+    """Where the checks run: as the commands of tools do."""
+    env = {**tool_environment(spec, environ), leftovers.MARK: session.name}
+    return Bench(sandbox=LocalSandbox(), workspace=workspace, env=env)
 
 
 def offered_tools(spec: TaskSpec, built: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ COPY = "workspace"
 class Worksite:
     """The workspace of one session; `path` is where tools work, once it is prepared.
 
-    `problem` says why there is no diff, until somebody was told.
+    `problem` says why there is no diff, until somebody was told; `phase`, what the start-up does.
     """
 
     def __init__(self, spec: TaskSpec, *, folder: Path, home: Path, search_path: str) -> None:
@@ -28,6 +29,8 @@ class Worksite:
         self._has_copy = self._isolation == "copy" and self._copy.is_dir()
         self.path = self._copy.resolve() if self._has_copy else Path(spec.workspace.path)
         self.problem: str | None = None
+        self.phase = "checks"
+        self._limit_s = spec.limits.start
         self._folder = folder
         self._home = home
         self._search_path = search_path
@@ -39,9 +42,9 @@ class Worksite:
         Raises `WorkspaceError`. The first state of it is kept, so that the diff is the session's.
         """
         if not self._has_copy:
-            self.path = await asyncio.to_thread(
-                workspace.prepare, self.path, self._isolation, self._copy, excluded=(self._home,)
-            )
+            self.phase = "workspace"
+            self.path = await self._made()
+        self.phase = "snapshot"
         known = snapshot.reopen(self._folder / "git")
         if isinstance(known, snapshot.Snapshot):
             whole = known.checkout == known.workspace
@@ -52,12 +55,27 @@ class Worksite:
             self._folder / "git",
             self.path,
             excluded=(self._home,),
+            timeout_s=self._limit_s,
             search_path=self._search_path,
         )
         if isinstance(taken, snapshot.Unavailable):
             self.problem = taken.reason
         else:
             self._baseline = taken
+
+    async def _made(self) -> Path:
+        stop = threading.Event()  # a thread cannot be cancelled, and the process waits for it
+        try:
+            return await asyncio.to_thread(
+                workspace.prepare,
+                self.path,
+                self._isolation,
+                self._copy,
+                excluded=(self._home,),
+                is_stopped=stop.is_set,
+            )
+        finally:
+            stop.set()
 
     async def diff(self, timeout_s: float) -> Mapping[str, Any] | None:
         """What changed since the session began, as it stands in the result, and `patch.diff`."""

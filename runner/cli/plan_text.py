@@ -18,6 +18,7 @@ def plan_lines(plan: Plan) -> list[str]:
         "model": spec.model,
         "price": _price(plan),
         "workspace": f"{spec.workspace.path}, isolation {spec.workspace.isolation}",
+        "instruct": ", ".join(plan.instruction_files) or "no instruction files",
         "mode": spec.permission_mode,
         "caps": caps_in_words(spec),
         "first call": _first_call(plan),
@@ -37,6 +38,7 @@ def plan_lines(plan: Plan) -> list[str]:
             f"  {t.name:<{name_width}}  {t.verdict if t.offered else 'not offered'}"
             for t in plan.tools
         ),
+        *(f"  warning: {line}" for line in plan.advice),
         "",
         "system prompt",
         *_quote(plan.system),

@@ -137,6 +137,9 @@ def _refuse_idle_options(options: dict[str, Any]) -> None:
 
 def _run(task: TaskSpec, options: dict[str, Any]) -> int:
     """Run, with the format on stdout and the progress on stderr; the exit code."""
+    from runner.adapters.undumpable import close_to_own_user
+
+    close_to_own_user(os.environ)
     with stdout_for_one() as stdout:
         from runner.adapters.outlet import Outlet
 
@@ -152,6 +155,7 @@ def _run(task: TaskSpec, options: dict[str, Any]) -> int:
 
 
 def _run_on(task: TaskSpec, options: dict[str, Any], answer: Outlet, talk: Outlet) -> int:
+    _begin_slow_import(task)
     from runner import app
     from runner.adapters.log import Line, Span, open_log
     from runner.adapters.progress import Progress
@@ -180,6 +184,16 @@ def _run_on(task: TaskSpec, options: dict[str, Any], answer: Outlet, talk: Outle
             words: tuple[Span, ...] = (("warn", "warning"), ("plain", f"  {finished.problem}"))
             say(Line(event="artifacts", spans=words, level="warning"))
         return finished.exit_code
+
+
+def _begin_slow_import(task: TaskSpec) -> None:
+    """litellm takes seconds to import: everything else of the start-up happens meanwhile."""
+    from runner.adapters.preflight import is_embedded
+
+    if not is_embedded(task):
+        from runner.adapters.litellm_model import start_import
+
+        start_import()
 
 
 def _keep_code(code: int) -> None:
@@ -247,6 +261,7 @@ def validate(
       autopilot validate task.yaml --resolved --set max_turns=5
     """
     from runner.adapters.specfile import SpecError, resolved_yaml
+    from runner.core.rule_advice import advice
 
     bad = False
     for path in specs:
@@ -256,6 +271,8 @@ def validate(
             bad = True
             tell_problems(error)
         else:
+            for line in advice(task):
+                click.echo(f"{path}: warning: {line}", err=True)
             click.echo(resolved_yaml(task).rstrip() if resolved else f"{path}: ok")
     context.exit(2 if bad else 0)
 

@@ -20,10 +20,11 @@ MESSAGE_OVERHEAD_TOKENS = 16
 def request(state: State, tools: tuple[ToolSpec, ...]) -> ModelRequest:
     """The next model call of the main loop, with the whole history."""
     spec = state.need
+    told = (User(text=state.instructions),) if state.instructions else ()
     return ModelRequest(
-        model=spec.model,
+        model=state.model,
         system=state.system,
-        messages=state.main.messages,
+        messages=(*told, *state.main.messages),
         tools=tools,
         max_output_tokens=spec.max_output_tokens,
     )

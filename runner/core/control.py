@@ -13,6 +13,7 @@ from runner.core.events import (
 from runner.core.messages import CONTROL_TOOLS, ToolCall
 from runner.core.state import State
 from runner.core.steps import Say, Step
+from runner.core.verification import rejected, rejected_completion, rejection, unchecked
 
 
 def answer_control(state: State) -> Step:
@@ -20,8 +21,19 @@ def answer_control(state: State) -> Step:
     problem = _problem(state, call)
     if problem:
         return Say(events=answer(state, call, problem))
+    if call.name == "task_complete" and rejected(state):
+        failed = ToolError(message=rejection(state), code="check_failed")
+        return Say(events=(*answer(state, call, failed), rejected_completion(state)))
     accepted = ToolContent(content=state.sentences.get(call.name, call.name))
     return Say(events=answer(state, call, accepted))
+
+
+def claims_done(state: State) -> bool:
+    """The next call is a sound `task_complete` and the checks have not judged the work yet."""
+    pending = state.main.pending
+    if not pending or pending[0].name != "task_complete" or _problem(state, pending[0]):
+        return False
+    return unchecked(state)
 
 
 def accepted_control(state: State) -> ToolCall | None:

@@ -29,6 +29,7 @@ ErrorCode = Literal[
     "cancelled",
     "not_run",
     "interrupted",
+    "check_failed",
 ]
 
 
@@ -62,6 +63,7 @@ class SessionResume:
     note: str
     events_file_size_bytes: int | None = None
     forked_from: str | None = None
+    context: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +99,21 @@ class SessionError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionModelChange:
+    """The run goes on with another model; `reserved_cost_usd` is the most its next call may cost,
+    instead of what the open call held so far."""
+
+    type: ClassVar = "session.model_change"
+    previous_model: str
+    new_model: str
+    cause: str
+    reserved_cost_usd: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionTaskComplete:
-    """The agent's own word: done (`success`), or blocked (`outcome`, with the reason)."""
+    """The agent's own word: done (`success`), or blocked (`outcome`, with the reason); `continue`
+    is our answer when the checks did not pass, and the run goes on."""
 
     type: ClassVar = "session.task_complete"
     summary: str = ""
@@ -148,7 +163,7 @@ class SessionShutdown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemMessage:
-    """The system prompt of the run."""
+    """The system prompt of the run; as `developer`, the project's instruction files."""
 
     type: ClassVar = "system.message"
     content: str
@@ -373,6 +388,37 @@ class RunnerPreflight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerVerifyStart:
+    """The commands of `verify` are about to run for the `attempt`th time, from 1."""
+
+    type: ClassVar = "runner.verify_start"
+    attempt: int
+    commands: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyCheck:
+    """How one check ended. `exit_code` is None when it was killed at its time limit; `output`
+    is what it said, shortened."""
+
+    name: str
+    passed: bool
+    duration_ms: int
+    output: str
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerVerifyComplete:
+    """How the checks ended; none are listed when a stop left no time to run them."""
+
+    type: ClassVar = "runner.verify_complete"
+    attempt: int
+    passed: bool
+    checks: tuple[VerifyCheck, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerLogRecovered:
     """A write was cut short by a kill; its piece was set aside before the log went on."""
 
@@ -468,6 +514,7 @@ Persisted = (
     | SessionInfo
     | SessionWarning
     | SessionError
+    | SessionModelChange
     | SessionTaskComplete
     | SessionUsageCheckpoint
     | SessionShutdown
@@ -484,6 +531,8 @@ Persisted = (
     | Abort
     | RunnerSpec
     | RunnerPreflight
+    | RunnerVerifyStart
+    | RunnerVerifyComplete
     | RunnerLogRecovered
     | RunnerResult
 )

@@ -30,9 +30,14 @@ class ModelTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """Every dollar of the run. `reserved` holds open calls by agent id ("" is the main loop)."""
+    """Every dollar of the run. `reserved` holds open calls by agent id ("" is the main loop).
+
+    `unclaimed_usd` is by how much the charges stayed below what was reserved for them, call by
+    call: a provider that reported too few tokens can have billed up to this much more.
+    """
 
     spent_usd: Decimal = ZERO
+    unclaimed_usd: Decimal = ZERO
     reserved: Mapping[str, Decimal] = field(default_factory=dict)
     models: Mapping[str, ModelTotals] = field(default_factory=dict)
     bases: frozenset[CostBasis] = frozenset()
@@ -42,6 +47,18 @@ class Ledger:
     def committed_usd(self) -> Decimal:
         """Spent, and what open calls may still come to."""
         return self.spent_usd + sum(self.reserved.values(), ZERO)
+
+    def max_overshoot_usd(self, cap_usd: Decimal | None) -> Decimal:
+        """The most by which the real bill can be above the cap; zero without a cap.
+
+        Charges follow the tokens a provider reports. One that reports too few can have billed
+        each call up to its reservation; one that reports more than was reserved is charged what
+        it reports. So the bill is at most both together, as long as no call really costs more
+        than the larger of its reservation and its charge.
+        """
+        if cap_usd is None:
+            return ZERO
+        return max(self.spent_usd + self.unclaimed_usd - cap_usd, ZERO)
 
     def hold(self, agent_id: str, amount_usd: Decimal) -> Ledger:
         """An attempt is about to be made."""
@@ -66,9 +83,11 @@ class Ledger:
             cost_usd=model.cost_usd + checkpoint.cost_usd,
             calls=model.calls + 1,
         )
+        unclaimed = max(self.reserved.get(agent_id, ZERO) - checkpoint.cost_usd, ZERO)
         return replace(
             self.release(agent_id),
             spent_usd=self.spent_usd + checkpoint.cost_usd,
+            unclaimed_usd=self.unclaimed_usd + unclaimed,
             models={**self.models, checkpoint.model: totals},
             bases=self.bases | {checkpoint.basis},
             api_duration_ms=self.api_duration_ms + checkpoint.duration_ms,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from runner.core import wire
+from runner.core import verification, wire
 from runner.core.endings import TERMINAL_REASONS, Ending, Subtype, exit_code, row_of
-from runner.core.ledger import Ledger, ModelTotals
+from runner.core.ledger import ZERO, Ledger, ModelTotals
 from runner.core.messages import Usage
 from runner.core.state import State
 
@@ -19,6 +19,7 @@ class Result:
     """The last word on a run. Field names are those of Claude's ResultMessage, then ours.
 
     `result` is there only on success, `errors` is non-empty exactly when it is not.
+    `max_overshoot_usd` is how far a provider that misreports its tokens can have gone over the cap.
     Costs are US dollars, durations milliseconds, `usage` is the main loop's.
     """
 
@@ -44,6 +45,7 @@ class Result:
     cost_basis: str
     sandbox: str
     verification: Mapping[str, Any]
+    max_overshoot_usd: Decimal = ZERO
     survivors: tuple[str, ...] = ()
     type: str = "result"
     stop_reason: str | None = None
@@ -76,6 +78,7 @@ def build_result(
     """The result of a run that ended like this; everything but the ids is a fold of the log."""
     ok = ending.subtype == "success"
     main = state.main
+    cap = state.spec.max_budget_usd if state.spec else None
     reason = TERMINAL_REASONS.get(ending.error_type or "") or TERMINAL_REASONS.get(ending.subtype)
     return Result(
         subtype=ending.subtype,
@@ -100,8 +103,9 @@ def build_result(
         num_nudges=main.nudges,
         task_completed=bool(state.completion and state.completion.success),
         cost_basis=_basis(state.ledger),
+        max_overshoot_usd=state.ledger.max_overshoot_usd(cap),
         sandbox=state.preflight.sandbox if state.preflight else "none",
-        verification={"status": "not_configured", "checks": []},
+        verification=verification.summary(state),
         survivors=state.survivors,
         api_error_status=state.failure.status_code if state.failure and not ok else None,
         workspace_diff=workspace_diff,

@@ -10,8 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from runner.core import verification
 from runner.core.batching import next_batch
-from runner.core.control import accepted_control, answer, answer_control, state_completion
+from runner.core.control import (
+    accepted_control,
+    answer,
+    answer_control,
+    claims_done,
+    state_completion,
+)
 from runner.core.endings import Ending, ErrorType, error_type_of
 from runner.core.events import (
     AssistantTurnEnd,
@@ -28,6 +35,7 @@ from runner.core.steps import AskModel, Finish, RunTools, Say, Step
 
 MAX_SAME_TEXT = 3
 MAX_MALFORMED = 3
+CAPPED = frozenset({"error_max_turns", "error_max_budget_usd", "error_timeout"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +94,15 @@ def _cancelled(cause: str) -> Ending:
     )
 
 
+def _capped(state: State) -> bool:
+    ending = stop(state)
+    return ending is not None and ending.subtype in CAPPED and state.main.turns_started > 0
+
+
+def _answered(state: State) -> bool:
+    return not state.need.autopilot and _text_ending(state)
+
+
 def _stopping(state: State) -> bool:
     return stop(state) is not None
 
@@ -94,6 +111,17 @@ def _finish_stopped(state: State) -> Step:
     ending = stop(state)
     assert ending is not None  # the rule's condition
     return Finish(ending=ending)
+
+
+def _denied_fatally(state: State) -> bool:
+    return state.need.on_denied == "fail" and bool(state.denials)
+
+
+def _finish_denied(state: State) -> Step:
+    first = state.denials[0]["tool_name"]
+    count = len(state.denials)
+    message = f"{count} denied, the first of {first}; `on_denied: fail` makes that the ending"
+    return Finish(ending=Ending(subtype="error_permission_denied", message=message))
 
 
 # -- caps ------------------------------------------------------------------------------------
@@ -141,7 +169,7 @@ def _close_calls(state: State) -> Step:
 
 def _end_turn(state: State) -> Step:
     turn_id = state.main.open_turn or ""
-    return Say(events=(AssistantTurnEnd(turn_id=turn_id, model=state.need.model),))
+    return Say(events=(AssistantTurnEnd(turn_id=turn_id, model=state.model),))
 
 
 def _run_tools(state: State) -> Step:
@@ -243,6 +271,13 @@ RULES: tuple[Rule, ...] = (
         step=_end_turn,
     ),
     Rule(
+        name="capped_unchecked",
+        when="a cap is recorded and the checks have not judged the work as it is",
+        applies=lambda state: _capped(state) and verification.unchecked(state),
+        then="run the checks of the spec; the cap stays the ending",
+        step=verification.check,
+    ),
+    Rule(
         name="stopped",
         when="an abort, cap or failure is recorded",
         applies=_stopping,
@@ -256,13 +291,19 @@ RULES: tuple[Rule, ...] = (
         then="run the next batch",
         step=_run_tools,
     ),
-    # verify: the checks of the spec run here, before a pending `task_complete` is accepted
     Rule(
         name="control_accepted",
         when="a control call was accepted and it is not recorded yet what that means",
         applies=lambda state: state.completion is None and accepted_control(state) is not None,
         then="record the completion, or the block",
         step=state_completion,
+    ),
+    Rule(
+        name="completion_unchecked",
+        when="the next call is a sound `task_complete` and the checks have not judged the work",
+        applies=claims_done,
+        then="run the checks of the spec",
+        step=verification.check,
     ),
     Rule(
         name="control_pending",
@@ -277,6 +318,20 @@ RULES: tuple[Rule, ...] = (
         applies=lambda state: state.main.open_turn is not None,
         then="end the turn",
         step=_end_turn,
+    ),
+    Rule(
+        name="checks_given_up",
+        when="the checks failed as often as they may",
+        applies=verification.given_up,
+        then="finish: error_verification_failed, check_failed",
+        step=verification.give_up,
+    ),
+    Rule(
+        name="completed_denied",
+        when="a completion was accepted, but a call was denied and the spec makes that fatal",
+        applies=lambda state: _accepted(state) and _denied_fatally(state),
+        then="finish: error_permission_denied",
+        step=_finish_denied,
     ),
     # stop hooks: asked here, once the run would really end as a success
     Rule(
@@ -308,6 +363,29 @@ RULES: tuple[Rule, ...] = (
         step=lambda state: Finish(ending=_MALFORMED),
     ),
     # structured output: a missing or invalid object is asked for again here
+    Rule(
+        name="answer_denied",
+        when="as below, but a call was denied and the spec makes that fatal",
+        applies=lambda state: (
+            not state.need.autopilot and _text_ending(state) and _denied_fatally(state)
+        ),
+        then="finish: error_permission_denied",
+        step=_finish_denied,
+    ),
+    Rule(
+        name="answer_unchecked",
+        when="autopilot is off, the reply has no calls and the checks have not judged the work",
+        applies=lambda state: _answered(state) and verification.unchecked(state),
+        then="run the checks of the spec",
+        step=verification.check,
+    ),
+    Rule(
+        name="answer_sent_back",
+        when="autopilot is off, the reply has no calls and a check failed",
+        applies=lambda state: _answered(state) and verification.rejected(state),
+        then="say what failed",
+        step=verification.send_back,
+    ),
     Rule(
         name="plain_answer",
         when="autopilot is off and the reply has no calls",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import ClassVar, Literal
 
-PermissionMode = Literal["default", "acceptEdits", "bypassPermissions"]
+PermissionMode = Literal["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 Isolation = Literal["none", "copy"]
 Durability = Literal["event", "barrier", "off"]
 
@@ -77,15 +77,27 @@ class ResumeSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VerifySpec:
+    """One check: a bash command that has to exit with 0 within `timeout` seconds."""
+
+    wire_case: ClassVar = "snake"
+    run: str
+    name: str | None = None
+    timeout: float = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsSpec:
     """The finer limits. Durations are seconds, sizes are bytes."""
 
     wire_case: ClassVar = "snake"
+    start: float = 60.0
     model_idle: float = 120.0
     model_call: float = 600.0
     tool: float = 600.0
     shutdown_grace: float = 8.0
     max_tool_output_bytes: int = 30_000
+    max_verify_attempts: int = 3
     max_resumes: int = 3
     min_output_tokens: int = 256
     durability: Durability = "event"
@@ -99,12 +111,14 @@ class TaskSpec:
     name: str
     prompt: str
     model: str
+    fallback_models: tuple[str, ...] = ()
     inputs: Mapping[str, InputSpec] = field(default_factory=dict)
     api_base: str | None = None
     api_key_env: str | None = None
     max_output_tokens: int = 8192
     system_prompt: str | None = None
     append_system_prompt: str | None = None
+    setting_sources: tuple[Literal["project"], ...] = ("project",)
     autopilot: bool = True
     workspace: WorkspaceSpec = WorkspaceSpec()
     add_dirs: tuple[str, ...] = ()
@@ -117,7 +131,10 @@ class TaskSpec:
     tools: tuple[str, ...] | None = None
     allowed_tools: tuple[str, ...] = ()
     disallowed_tools: tuple[str, ...] = ()
+    ask_tools: tuple[str, ...] = ()
     permission_mode: PermissionMode = "default"
+    on_denied: Literal["report", "fail"] = "report"
+    verify: tuple[VerifySpec, ...] = ()
     env: EnvSpec = EnvSpec()
     pricing: PricingSpec | None = None
     retry: RetrySpec = RetrySpec()

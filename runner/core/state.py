@@ -28,8 +28,11 @@ from runner.core.events import (
     RunnerPreflight,
     RunnerResult,
     RunnerSpec,
+    RunnerVerifyComplete,
+    RunnerVerifyStart,
     SessionError,
     SessionInfo,
+    SessionModelChange,
     SessionResume,
     SessionShutdown,
     SessionStart,
@@ -78,6 +81,7 @@ class Thread:
     started: Mapping[str, FileEffect | None] = field(default_factory=dict)
     results: Mapping[str, ToolResult] = field(default_factory=dict)
     refused: bool = False
+    sent_back: bool = False
     faults: int = 0
     malformed_in_a_row: int = 0
     same_text_in_a_row: int = 0
@@ -108,17 +112,24 @@ class Thread:
 class State:
     """Everything that is known about a run.
 
+    `instructions` are the project's, sent before the messages and kept in none of them.
     `known_files` are the hashes of files as the model knows them. `resumes` counts how often in a
     row the session was resumed after a kill; `note` is what the model has to be told before it is
     asked again; `elapsed_ms` is what earlier parts took; `attempts_over` counts model calls of
-    known outcome over the whole session.
+    known outcome over the whole session, by model. `model` is the one that is asked next: the
+    spec's, or the fallback that took over; every start of a run begins with the spec's.
+    `head_commit` is where the workspace's repository was when the session last began or went on.
+    `verified` is the last verification, `judged` the same as long as nothing was done since.
     """
 
     spec: TaskSpec | None = None
+    model: str = ""
     sentences: Mapping[str, str] = field(default_factory=dict)
     session: SessionStart | None = None
+    head_commit: str | None = None
     preflight: RunnerPreflight | None = None
     system: str = ""
+    instructions: str = ""
     threads: Mapping[str, Thread] = field(default_factory=lambda: {MAIN: Thread()})
     ledger: Ledger = Ledger()
     usage: Usage = Usage()
@@ -126,6 +137,9 @@ class State:
     survivors: tuple[str, ...] = ()
     known_files: dict[str, str] = field(default_factory=dict)
     completion: SessionTaskComplete | None = None
+    verified: RunnerVerifyComplete | None = None
+    judged: RunnerVerifyComplete | None = None
+    verify_attempts: int = 0
     tripped: SessionWarning | None = None
     abort: Abort | None = None
     failure: SessionError | None = None
@@ -134,7 +148,7 @@ class State:
     resumes: int = 0
     note: str | None = None
     elapsed_ms: int = 0
-    attempts_over: int = 0
+    attempts_over: Mapping[str, int] = field(default_factory=dict)
     first_timestamp: str | None = None
     last_timestamp: str | None = None
 
@@ -198,18 +212,23 @@ def _apply_event(  # noqa: C901  # one arm an event, exhaustive
     thread = state.threads.get(agent_id, Thread())
     match event:
         case SessionStart():
-            return replace(state, session=event)
+            head = (event.context or {}).get("headCommit")
+            return replace(state, session=event, head_commit=head)
         case SessionResume():
             return _resume(state, event)
         case RunnerSpec():
             spec = wire.decode(TaskSpec, event.spec)
-            return replace(state, spec=spec, sentences=event.sentences)
+            asked = _use_model(state, spec.model)
+            return replace(asked, spec=spec, sentences=event.sentences)
         case RunnerPreflight():
             return replace(state, preflight=event)
+        case SystemMessage(role="developer"):
+            return replace(_unmeasured(state), instructions=event.content)
         case SystemMessage():
             return replace(state, system=event.content)
         case UserMessage():
-            return replace(_with(state, agent_id, _hear_user(thread, event)), note=None)
+            heard = _with(state, agent_id, _hear_user(thread, event))
+            return replace(heard, note=None, judged=None)
         case AssistantTurnStart():
             ledger = state.ledger.hold(agent_id, event.reserved_cost_usd)
             return replace(_with(state, agent_id, _start_turn(thread, event)), ledger=ledger)
@@ -217,24 +236,32 @@ def _apply_event(  # noqa: C901  # one arm an event, exhaustive
             return _charge(state, agent_id, thread, event)
         case AssistantMessage():
             heard = _with(state, agent_id, _hear_reply(thread, event))
-            return replace(heard, attempts_over=state.attempts_over + 1)
+            return _attempt_over(heard)
         case ToolExecutionComplete(file=file):
             taken = _with(state, agent_id, _take_result(thread, event))
-            known = state.known_files | ({file.path: file.sha256} if file else {})
-            return replace(taken, known_files=known)
+            taken = replace(taken, judged=None)
+            if file is None:
+                return taken
+            return replace(taken, known_files=state.known_files | {file.path: file.sha256})
         case AssistantTurnEnd():
             ledger = state.ledger.release(agent_id)
             return replace(_with(state, agent_id, _end_turn(thread)), ledger=ledger)
         case PermissionCompleted():
             return _note_decision(state, thread, event)
         case SessionTaskComplete():
-            return replace(state, completion=event)
+            return state if event.outcome == "continue" else replace(state, completion=event)
+        case RunnerVerifyComplete():
+            made = event.attempt if event.checks else state.verify_attempts
+            return replace(state, verified=event, judged=event, verify_attempts=made)
         case SessionWarning():
             return _note_warning(state, agent_id, event)
         case SessionError():
             asking = thread.open_turn is not None and thread.reply is None
-            over = state.attempts_over + (1 if asking else 0)
-            return replace(state, failure=state.failure or event, attempts_over=over)
+            failed = replace(state, failure=state.failure or event)
+            return _attempt_over(failed) if asking else failed
+        case SessionModelChange():
+            held = state.ledger.hold(agent_id, event.reserved_cost_usd)
+            return _use_model(_attempt_over(replace(state, ledger=held)), event.new_model)
         case Abort():
             return replace(state, abort=state.abort or event)
         case RunnerResult():
@@ -243,7 +270,7 @@ def _apply_event(  # noqa: C901  # one arm an event, exhaustive
             return replace(state, closed=True)
         case SessionInfo() | RunnerLogRecovered():
             return state
-        case AssistantReasoning() | PermissionRequested():
+        case AssistantReasoning() | PermissionRequested() | RunnerVerifyStart():
             return state
         case ToolExecutionStart():
             started = {**thread.started, event.tool_call_id: event.effect}
@@ -254,6 +281,27 @@ def _apply_event(  # noqa: C901  # one arm an event, exhaustive
 
 def _with(state: State, agent_id: str, thread: Thread) -> State:
     return replace(state, threads={**state.threads, agent_id: thread})
+
+
+def _attempt_over(state: State) -> State:
+    """The model that is asked has answered, or failed to."""
+    over = state.attempts_over.get(state.model, 0) + 1
+    return replace(state, attempts_over={**state.attempts_over, state.model: over})
+
+
+def _use_model(state: State, model: str) -> State:
+    """Ask this model next. Another one counts tokens differently, so no measurement stands."""
+    if model == state.model:
+        return state
+    return replace(_unmeasured(state), model=model)
+
+
+def _unmeasured(state: State) -> State:
+    threads = {
+        name: replace(thread, measured_tokens=None, measured_messages=0)
+        for name, thread in state.threads.items()
+    }
+    return replace(state, threads=threads)
 
 
 def _resume(state: State, event: SessionResume) -> State:
@@ -271,8 +319,12 @@ def _resume(state: State, event: SessionResume) -> State:
         result=None,
         closed=False,
         completion=None if ended else state.completion,
+        verified=None if ended else state.verified,
+        judged=None,  # the files may have been changed in between
+        verify_attempts=0 if ended else state.verify_attempts,
         resumes=0 if ended else state.resumes + (0 if state.closed else 1),
         note=event.note,
+        head_commit=(event.context or {}).get("headCommit", state.head_commit),
         elapsed_ms=state.duration_ms if event.carries else 0,
         first_timestamp=None,
     )
@@ -322,6 +374,7 @@ def _start_turn(thread: Thread, event: AssistantTurnStart) -> Thread:
         started={},
         results={},
         refused=False,
+        sent_back=False,
         faults=0,
         turns_started=thread.turns_started + 1,
     )
@@ -385,6 +438,7 @@ def _take_result(thread: Thread, event: ToolExecutionComplete) -> Thread:
         thread,
         results={**thread.results, event.tool_call_id: result},
         refused=thread.refused or code == "not_run",
+        sent_back=thread.sent_back or code == "check_failed",
         faults=thread.faults + (1 if code in ("unknown_tool", "invalid_arguments") else 0),
     )
 
@@ -396,6 +450,7 @@ def _end_turn(thread: Thread) -> Thread:
     results = tuple(thread.results[call.id] for call in reply.calls if call.id in thread.results)
     used_tools = any(call.name not in CONTROL_TOOLS for call in reply.calls)
     rejected_control = bool(results) and not used_tools and all(r.is_error for r in results)
+    rejected_control = rejected_control and not thread.sent_back  # that has a cap of its own
     acted = not thread.refused
     return replace(
         thread,
@@ -423,7 +478,7 @@ def _note_decision(state: State, thread: Thread, event: PermissionCompleted) -> 
 def _note_warning(state: State, agent_id: str, event: SessionWarning) -> State:
     if event.reserved_cost_usd is not None:  # another attempt of the open call
         held = state.ledger.hold(agent_id, event.reserved_cost_usd)
-        return replace(state, ledger=held, attempts_over=state.attempts_over + 1)
+        return _attempt_over(replace(state, ledger=held))
     if event.survivors:
         return replace(state, survivors=(*state.survivors, *event.survivors))
     if event.warning_type in CAPS and state.tripped is None:

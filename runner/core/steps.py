@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from runner.core.endings import Ending
-from runner.core.events import Persisted
+from runner.core.events import Persisted, RunnerVerifyStart
 from runner.core.messages import ToolCall
 
 
@@ -29,10 +29,17 @@ class Say:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Verify:
+    """Run the checks of the spec; `start` is what is recorded before."""
+
+    start: RunnerVerifyStart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
     """The run is over and ended like this."""
 
     ending: Ending
 
 
-Step = AskModel | RunTools | Say | Finish
+Step = AskModel | RunTools | Verify | Say | Finish

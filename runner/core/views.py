@@ -6,6 +6,7 @@ Shapes follow the Claude Agent SDK's message parser; ids are those of the record
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,7 @@ from runner.core.events import (
     SessionUsageCheckpoint,
     SessionWarning,
     ToolExecutionComplete,
+    ToolRequest,
     UserMessage,
 )
 from runner.core.outcome import STOP_REASONS
@@ -73,10 +75,10 @@ class ClaudeView:
                 return self._user(record, event)
             case SessionUsageCheckpoint() as event:
                 self.usage = _usage(event)
-            case AssistantMessageDelta(delta_content=text):
-                return self._delta(record, "text", {"type": "text_delta", "text": text})
-            case AssistantReasoningDelta(delta_content=text):
-                return self._delta(record, "thinking", {"type": "thinking_delta", "thinking": text})
+            case AssistantMessageDelta(message_id=message_id, delta_content=text):
+                return self._delta(record, message_id, "text", text)
+            case AssistantReasoningDelta(reasoning_id=message_id, delta_content=text):
+                return self._delta(record, message_id, "thinking", text)
             case AssistantMessage() as event:
                 return [*self._close_stream(record, event), self._assistant(record, event)]
             case ToolExecutionComplete() as event:
@@ -210,35 +212,70 @@ class ClaudeView:
     def _informational(self, record: Record, text: str, level: str) -> Message:
         return self._system(record, "informational", content=text, level=level)
 
-    def _delta(self, record: Record, kind: str, delta: Message) -> list[Message]:
+    def _delta(self, record: Record, message_id: str, kind: str, text: str) -> list[Message]:
         """Deltas as the raw stream events a Messages API client would see."""
         if not self.partial:
+            return []
+        events = self._switch_to(message_id, kind, {"type": kind, kind: ""})
+        delta = {"type": f"{kind}_delta", kind: text}
+        events.append({"type": "content_block_delta", "index": self.blocks, "delta": delta})
+        return self._stream_events(record, events)
+
+    def _switch_to(self, message_id: str, kind: str, block: Message) -> list[Message]:
+        """Open a block of this kind, unless it is open; before the first one, the message."""
+        if self.streaming == kind:
             return []
         events: list[Message] = []
         if self.streaming is None:
             self.blocks = 0
-            events.append({"type": "message_start", "message": {"role": "assistant"}})
-        elif self.streaming != kind:
+            events.append({"type": "message_start", "message": self._begun(message_id)})
+        else:
             events.append({"type": "content_block_stop", "index": self.blocks})
             self.blocks += 1
-        if self.streaming != kind:
-            start = {"type": "content_block_start", "index": self.blocks}
-            events.append(start | {"content_block": {"type": kind, kind: ""}})
-        events.append({"type": "content_block_delta", "index": self.blocks, "delta": delta})
         self.streaming = kind
-        return [self._stream_event(record, event, str(n)) for n, event in enumerate(events)]
+        start = {"type": "content_block_start", "index": self.blocks, "content_block": block}
+        return [*events, start]
+
+    def _begun(self, message_id: str) -> Message:
+        """The message before it has anything; its tokens are counted when it is over."""
+        return {
+            "id": message_id,
+            "type": "message",
+            "role": "assistant",
+            "model": self.session.selected_model if self.session else "",
+            "content": [],
+            "stop_reason": None,
+            "usage": {"input_tokens": 0, "output_tokens": 0},
+        }
 
     def _close_stream(self, record: Record, event: AssistantMessage) -> list[Message]:
-        if self.streaming is None:
+        """The calls, each whole in one delta, and the end of the streamed message."""
+        if not self.partial:
+            return []
+        events: list[Message] = []
+        for request in event.tool_requests:
+            events += self._call(event.message_id, request)
+        if self.streaming is None:  # nothing was said and nothing is called
             return []
         self.streaming = None
         stop = STOP_REASONS[event.finish_reason]
-        ending: list[Message] = [
+        events += [
             {"type": "content_block_stop", "index": self.blocks},
             {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": self.usage},
             {"type": "message_stop"},
         ]
-        return [self._stream_event(record, event, str(n)) for n, event in enumerate(ending)]
+        return self._stream_events(record, events)
+
+    def _call(self, message_id: str, request: ToolRequest) -> list[Message]:
+        block = {"type": "tool_use", "id": request.tool_call_id, "name": request.name, "input": {}}
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(request.arguments)}
+        return [
+            *self._switch_to(message_id, request.tool_call_id, block),
+            {"type": "content_block_delta", "index": self.blocks, "delta": delta},
+        ]
+
+    def _stream_events(self, record: Record, events: list[Message]) -> list[Message]:
+        return [self._stream_event(record, event, str(n)) for n, event in enumerate(events)]
 
     def _stream_event(self, record: Record, event: Message, suffix: str) -> Message:
         ids = self._ids(record)

@@ -20,6 +20,7 @@ from runner.core.events import (
     ModelCallFailure,
     Reasoning,
     SessionError,
+    SessionModelChange,
     SessionUsageCheckpoint,
     SessionWarning,
     ToolRequest,
@@ -30,6 +31,9 @@ from runner.core.messages import ModelReply, ModelRequest, Usage
 from runner.core.state import MAIN
 from runner.engine.engine import Engine
 from runner.ports import Delta, ModelError
+
+FALLS_BACK = frozenset({"rate_limit", "provider_unavailable"})
+"""Failures another model may not have: the rest would fail there too, or is for a person."""
 
 COUNT_MARGIN = 1.5
 """A tokenizer's count times this bounds what another tokenizer may count."""
@@ -63,7 +67,7 @@ async def ask_model(engine: Engine) -> None:
         )
     )
     try:
-        reply = await engine.retry(turn.attempt, turn.note_retry)
+        reply = await turn.answer()
     except _BudgetRefused as refused:
         recorder.record(SessionWarning(warning_type="error_max_budget_usd", message=str(refused)))
     except ModelError as error:
@@ -80,7 +84,7 @@ async def _input_bound(engine: Engine, request: ModelRequest) -> int:
     """At most this many input tokens; a tokenizer is asked only when a cap hangs on it."""
     state = engine.recorder.state
     measured = context.input_bound(state.main)
-    if measured is not None:
+    if measured is not None and request.model == state.model:
         return measured
     if state.need.max_budget_usd is None:
         return context.request_bound(request)
@@ -122,6 +126,41 @@ class _Turn:
                 f"for another call of about {self.input_tokens} input tokens"
             )
         return reservation
+
+    async def answer(self) -> ModelReply:
+        """Ask until a model answers: each with its retries, then the next fallback.
+
+        Raises `ModelError` when the last one failed too, `_BudgetRefused` when the next attempt
+        does not fit.
+        """
+        while True:
+            try:
+                return await self.engine.retry(self.attempt, self.note_retry)
+            except ModelError as error:
+                following = self._following()
+                if error.kind not in FALLS_BACK or following is None:
+                    raise
+                await self._switch(following, error)
+
+    def _following(self) -> str | None:
+        """The model to try when the current one failed; None when there is no other."""
+        spec = self.engine.recorder.state.need
+        models = list(dict.fromkeys((spec.model, *spec.fallback_models)))  # each one once
+        return next(iter(models[models.index(self.request.model) + 1 :]), None)
+
+    async def _switch(self, model: str, error: ModelError) -> None:
+        """Reserve for the other model at its own price, and go on with it."""
+        previous, self.request = self.request.model, replace(self.request, model=model)
+        self.input_tokens = await _input_bound(self.engine, self.request)
+        self.reservation = self.reserve()
+        self.engine.recorder.record(
+            SessionModelChange(
+                previous_model=previous,
+                new_model=model,
+                cause=f"{error.kind}: {error.message}",
+                reserved_cost_usd=self.reservation.cost_usd,
+            )
+        )
 
     async def attempt(self) -> ModelReply:
         """Ask once and settle. Raises `ModelError`; a cancelled attempt is charged."""

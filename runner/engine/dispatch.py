@@ -27,10 +27,12 @@ from runner.core.events import (
     ToolExecutionStart,
 )
 from runner.core.messages import ToolCall
-from runner.core.permissions import Verdict, decide
+from runner.core.permissions import FileCall, Subject, Verdict, decide, looks_inside
+from runner.core.rules import Places
 from runner.core.truncate import fit
 from runner.engine.engine import Engine
 from runner.ports import (
+    CommandTool,
     FileTool,
     JournalError,
     Tool,
@@ -138,11 +140,30 @@ def _permit(engine: Engine, call: ToolCall, tool: Tool) -> Verdict:
     """Decide, and put request and decision into the log."""
     recorder = engine.recorder
     request = tool.permission(call.arguments)
-    verdict = decide(recorder.state.need, call.name, str(request["kind"]))
+    spec = recorder.state.need
+    subject = _subject(engine, call, tool, request) if looks_inside(spec, call.name) else None
+    verdict = decide(spec, call.name, str(request["kind"]), subject)
     if verdict.allowed and verdict.rule is None and request["kind"] in ("read", "custom-tool"):
         return verdict  # nothing had to be decided
     _record_decision(engine, call, request, verdict)
     return verdict
+
+
+def _subject(engine: Engine, call: ToolCall, tool: Tool, request: Mapping[str, Any]) -> Subject:
+    """What rules with a specifier look at."""
+    if isinstance(tool, CommandTool):
+        return tool.command(call.arguments)
+    path = request.get("fileName", request.get("path"))
+    preflight = engine.recorder.state.preflight
+    if path is None or preflight is None:
+        return None
+    home = os.path.expanduser("~")  # noqa: PTH111  # stays a text, and never fails
+    workspace = os.path.realpath(preflight.workspace)
+    return FileCall(
+        paths=(str(path), os.path.realpath(str(path))),
+        places=Places(workspace=workspace, home=home),
+        searches=call.name == "Grep" and os.path.isdir(str(path)),  # noqa: PTH112  # as above
+    )
 
 
 def _record_decision(

@@ -8,7 +8,16 @@ from pathlib import Path
 
 from runner.core.messages import ToolSpec
 from runner.engine.recorder import Recorder
-from runner.ports import Clock, Model, Retry, Tool
+from runner.ports import Clock, Model, Retry, Sandbox, Tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """Where the checks of the spec run: in the workspace, with the environment of tools."""
+
+    sandbox: Sandbox
+    workspace: Path
+    env: Mapping[str, str]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -24,4 +33,5 @@ class Engine:
     clock: Clock
     new_id: Callable[[], str]
     files_dir: Path
+    bench: Bench | None = None
     phase: str = "start"

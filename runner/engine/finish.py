@@ -58,7 +58,7 @@ def _shutdown(
         result_subtype=ending.subtype,
         exit_code=exit_code(ending),
         total_cost_usd=state.ledger.spent_usd,
-        current_model=state.spec.model if state.spec else "",
+        current_model=state.model,
         error_reason=None if routine else ending.message or ending.error_type or ending.subtype,
     )
 
@@ -66,10 +66,13 @@ def _shutdown(
 def _code_changes(diff: Mapping[str, Any] | None) -> Mapping[str, Any]:
     if diff is None:
         return NO_CHANGES
+    named = [file["path"] for file in diff["files"]]
+    total = diff.get("files_total", len(named))
     return {
         "linesAdded": diff["lines_added"],
         "linesRemoved": diff["lines_removed"],
-        "filesModified": [file["path"] for file in diff["files"]],
+        "filesModified": named,
+        **({"filesModifiedTotal": total} if total > len(named) else {}),
     }
 
 

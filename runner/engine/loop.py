@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
 from runner.core.endings import Ending
-from runner.core.events import Abort, AbortCause, AbortReason, RunnerHeartbeat
+from runner.core.events import (
+    Abort,
+    AbortCause,
+    AbortReason,
+    RunnerHeartbeat,
+    RunnerVerifyComplete,
+)
 from runner.core.policy import next_step
-from runner.core.steps import AskModel, Finish, RunTools, Say
+from runner.core.steps import AskModel, Finish, RunTools, Say, Verify
 from runner.engine.ask import ask_model
 from runner.engine.dispatch import run_tools
 from runner.engine.engine import Engine
 from runner.engine.recorder import Recorder
+from runner.engine.verify import verify
+from runner.ports import Clock
 
 HEARTBEAT_S = 30.0
 
@@ -43,7 +51,7 @@ async def run(engine: Engine, *, deadline_s: float | None, interruption: Interru
     Cancellation with a cause in `interruption` becomes an `abort` fact and an ending; without
     one it propagates. Raises `JournalError` when a fact cannot be written.
     """
-    heartbeat = _Heartbeat(engine)
+    heartbeat = Heartbeat(engine.recorder, engine.clock, phase=lambda: engine.phase)
     heartbeat.start()
     limit = asyncio.timeout_at(deadline_s)
     try:
@@ -62,6 +70,20 @@ async def run(engine: Engine, *, deadline_s: float | None, interruption: Interru
     finally:
         heartbeat.stop()
     abort(engine.recorder, cause)
+    if cause != "timeout":
+        return wind_down(engine.recorder)
+    return await _last_checks(engine, interruption)
+
+
+async def _last_checks(engine: Engine, interruption: Interruption) -> Ending:
+    """The time is up: the checks of the spec may still run, briefly. A signal cuts them short."""
+    try:
+        return await _steps(engine)
+    except asyncio.CancelledError:
+        if interruption.cause is None:
+            raise
+        if (task := asyncio.current_task()) is not None:
+            task.uncancel()
     return wind_down(engine.recorder)
 
 
@@ -74,6 +96,9 @@ def wind_down(recorder: Recorder) -> Ending:
             case Say(events=events):
                 for event in events:
                     recorder.record(event)
+            case Verify(start=start):  # no time is left to run the checks
+                unmade = RunnerVerifyComplete(attempt=start.attempt, passed=False, checks=())
+                recorder.record(unmade)
             case step:
                 raise AssertionError(f"{step} although the run was stopped")
 
@@ -98,16 +123,20 @@ async def _steps(engine: Engine) -> Ending:
             case RunTools(calls=calls):
                 engine.phase = "tools: " + ", ".join(call.name for call in calls)
                 await run_tools(engine, calls)
+            case Verify(start=start):
+                await verify(engine, start)
             case step:
                 assert_never(step)
 
 
-class _Heartbeat:
+class Heartbeat:
     """Says every 30 s that the run is alive and in which phase."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._started = engine.clock.monotonic()
+    def __init__(self, recorder: Recorder, clock: Clock, *, phase: Callable[[], str]) -> None:
+        self._recorder = recorder
+        self._clock = clock
+        self._phase = phase
+        self._started = clock.monotonic()
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -120,7 +149,6 @@ class _Heartbeat:
             self._timer.cancel()
 
     def _beat(self) -> None:
-        elapsed = self._engine.clock.monotonic() - self._started
-        beat = RunnerHeartbeat(phase=self._engine.phase, elapsed_s=round(elapsed, 1))
-        self._engine.recorder.show(beat)
+        elapsed = self._clock.monotonic() - self._started
+        self._recorder.show(RunnerHeartbeat(phase=self._phase(), elapsed_s=round(elapsed, 1)))
         self.start()

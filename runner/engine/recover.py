@@ -67,13 +67,13 @@ def close_model_call(recorder: Recorder) -> None:
     if held is not None:
         recorder.record(
             SessionUsageCheckpoint(
-                model=state.need.model,
+                model=state.model,
                 cost_usd=held,
                 total_cost_usd=state.ledger.spent_usd + held,
-                basis="reserved" if state.price(state.need.model) else "unpriced",
+                basis="reserved" if state.price(state.model) else "unpriced",
             )
         )
-    recorder.record(AssistantTurnEnd(turn_id=thread.open_turn, model=state.need.model))
+    recorder.record(AssistantTurnEnd(turn_id=thread.open_turn, model=state.model))
 
 
 def _settled(engine: Engine, call: ToolCall) -> bool:

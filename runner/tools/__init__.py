@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from runner.core.shell import Script
 from runner.ports import Sandbox, Tool
 from runner.tools.ask import AskUserQuestion
-from runner.tools.bash import Bash
+from runner.tools.bash import Bash, not_parsed
 from runner.tools.complete import control_specs
 from runner.tools.edit import Edit
 from runner.tools.files import SeenFiles
@@ -21,12 +22,17 @@ __all__ = ["Roots", "builtin_tools", "control_specs"]
 
 
 def builtin_tools(
-    *, roots: Roots, sandbox: Sandbox, env: Mapping[str, str], descriptions: Mapping[str, str]
+    *,
+    roots: Roots,
+    sandbox: Sandbox,
+    env: Mapping[str, str],
+    descriptions: Mapping[str, str],
+    parse_command: Callable[[str], Script] = not_parsed,
 ) -> tuple[Tool, ...]:
     """A fresh set for one run: what was read, the task list and the directory start empty.
 
     `env` is all that processes get; `descriptions` are the texts of `prompts/tools.yaml`.
-    Raises `KeyError` for a text that is missing.
+    `parse_command` says what a command would run. Raises `KeyError` for a text that is missing.
     """
     seen = SeenFiles()
     tasks = TaskList()
@@ -36,7 +42,13 @@ def builtin_tools(
         Edit(roots=roots, seen=seen, descriptions=descriptions),
         Glob(roots=roots, descriptions=descriptions),
         Grep(roots=roots, sandbox=sandbox, env=env, descriptions=descriptions),
-        Bash(roots=roots, sandbox=sandbox, env=env, descriptions=descriptions),
+        Bash(
+            roots=roots,
+            sandbox=sandbox,
+            env=env,
+            descriptions=descriptions,
+            parse_command=parse_command,
+        ),
         TaskCreate(tasks=tasks, descriptions=descriptions),
         TaskUpdate(tasks=tasks, descriptions=descriptions),
         AskUserQuestion(descriptions=descriptions),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from runner.core.permissions import ShellCall
+from runner.core.shell import Script, unparsed
 from runner.core.truncate import fit
 from runner.ports import (
     ExecRequest,
@@ -35,6 +37,11 @@ SCRIPT = (
 )
 
 
+def not_parsed(command: str) -> Script:
+    """For a set of tools without a parser: no rule with a specifier covers anything."""
+    return unparsed("commands are not parsed here")
+
+
 class Bash:
     """Runs commands through the sandbox and remembers the directory they ended in."""
 
@@ -45,7 +52,9 @@ class Bash:
         sandbox: Sandbox,
         env: Mapping[str, str],
         descriptions: Mapping[str, str],
+        parse_command: Callable[[str], Script],
     ) -> None:
+        self._parse = parse_command
         self._roots = roots
         self._sandbox = sandbox
         self._env = env
@@ -76,6 +85,20 @@ class Bash:
             "hasWriteFileRedirection": ">" in command,
             "canOfferSessionApproval": False,
         }
+
+    def command(self, arguments: Mapping[str, Any]) -> ShellCall:
+        """See the port."""
+        script = self._parse(str(arguments["command"]))
+        words = {word for command in script.commands for word in command.argv or ()}
+        return ShellCall(script=script, free=frozenset(w for w in words if self._is_inside(w)))
+
+    def _is_inside(self, word: str) -> bool:
+        """The word, taken for a path, leads into a root, so that reading it harms nothing."""
+        try:
+            locate(self._roots, str(self._cwd / word))
+        except ToolFailure:
+            return False
+        return True
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         """See the port."""

@@ -16,11 +16,12 @@ from runner.core.messages import Message, ModelReply, ModelRequest, ToolSpec, Us
 from runner.ports import Delta, ModelError
 from tests.servers import ModelServer, Step, T
 
-WireName = Literal["openai", "anthropic"]
+WireName = Literal["openai", "anthropic", "gemini"]
 
 MODELS: Mapping[WireName, str] = {
     "openai": "openai/gpt-4o-mini",
     "anthropic": "anthropic/claude-sonnet-4-5",
+    "gemini": "gemini/gemini-2.5-flash",
 }
 KEY = "sk-test-0123456789"
 LONG_TEXT = " ".join(f"word{number}" for number in range(60))
@@ -31,6 +32,7 @@ READ = ToolSpec(
 )
 
 on_both_wires = pytest.mark.parametrize("wire", ["openai", "anthropic"])
+on_all_wires = pytest.mark.parametrize("wire", ["openai", "anthropic", "gemini"])
 with_litellm = [
     pytest.mark.xdist_group("litellm"),  # one import for all of them
     # litellm warns about itself, and leaves sockets to the garbage collector.

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from runner.adapters.litellm_wire import Wiring, wire_messages
 from runner.core.messages import (
     Assistant,
     Message,
@@ -246,3 +247,40 @@ def test_the_prefix_is_stable(wire: WireName) -> None:
     short = plain(messages(wire, *HISTORY[:1]))
     long = plain(messages(wire, *HISTORY))
     assert long[: len(short)] == short
+
+
+def test_what_is_kept_of_a_conversation_changes_no_request() -> None:
+    """A longer, a shortened and a rewritten history are sent as if each were the first."""
+    rewritten = (*HISTORY[:2], ToolResult(call_id="t1", name="Read", content="cut"), *HISTORY[3:])
+    for anthropic in (True, False):
+        wiring = Wiring(anthropic=anthropic)
+        for history in (HISTORY[:4], HISTORY, rewritten, HISTORY[:1], HISTORY, (), HISTORY):
+            asked = request("openai", *history)
+            assert wiring.messages(asked) == wire_messages(asked, anthropic=anthropic)
+
+
+def test_edits_of_a_sent_request_do_not_reach_the_next() -> None:
+    """litellm edits messages in place, at any depth; what is kept stays as it was."""
+    for anthropic in (True, False):
+        wiring, asked = Wiring(anthropic=anthropic), request("openai", *HISTORY)
+        for message in wiring.messages(asked):
+            spoil(message)
+        assert wiring.messages(asked) == wire_messages(asked, anthropic=anthropic)
+
+
+def spoil(value: Any) -> None:
+    """Empty everything that can be edited, from the inside out."""
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            spoil(inner)
+        value.clear()
+
+
+def test_a_message_is_converted_once() -> None:
+    """The text of a kept message is the same object in the next request."""
+    wiring = Wiring(anthropic=False)
+    first = wiring.messages(request("openai", *HISTORY[:4]))[2]
+    again = wiring.messages(request("openai", *HISTORY))[2]
+    arguments = [sent["tool_calls"][0]["function"]["arguments"] for sent in (first, again)]
+    assert arguments[0] == '{"path": "é"}'
+    assert arguments[0] is arguments[1]

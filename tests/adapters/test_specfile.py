@@ -166,7 +166,7 @@ autopilot: yes
 limits:
   tool: 0s
   tools: 1m
-verify: [pytest]
+output_schema: {}
 """
     assert problems_of(tmp_path, text, overrides=["max_budget_usd=-1"]) == [
         "task.yaml:1: model: required, but missing\n"
@@ -183,11 +183,15 @@ verify: [pytest]
         'task.yaml:6: autopilot: expected true or false, got the text "yes"\nhint: write true',
         "task.yaml:8: limits.tool: 0s is too short\nhint: the least is 1ms",
         "task.yaml:9: limits.tools: unknown key\nhint: did you mean `tool`?",
-        "task.yaml:10: verify: not supported yet\n"
-        "hint: remove it; run the check as the next step of the pipeline",
+        "task.yaml:10: output_schema: not supported yet\n"
+        "hint: remove it; ask for the format in the prompt and check it afterwards",
         "--set max_budget_usd=-1: max_budget_usd: expected a number > 0, got -1",
     ]
 
+
+RULE_HINT = (
+    "hint: for example Bash(npm run build), Bash(npm run *), Edit(src/**), Read(//etc/hosts)"
+)
 
 BAD_VALUES = [
     # limits that are none: every wrong form is refused, and says what was read
@@ -273,12 +277,13 @@ BAD_VALUES = [
     # choices
     (
         "permission_mode: acceptedits",
-        "permission_mode: expected one of default, acceptEdits, bypassPermissions, "
+        "permission_mode: expected one of default, acceptEdits, plan, dontAsk, bypassPermissions, "
         'got the text "acceptedits"\nhint: did you mean acceptEdits?',
     ),
     (
         "permission_mode: [default]",
-        "permission_mode: expected one of default, acceptEdits, bypassPermissions, got a list",
+        "permission_mode: expected one of default, acceptEdits, plan, dontAsk, bypassPermissions, "
+        "got a list",
     ),
     # tools
     ("tools: [bash]", 'tools[0]: no tool is called "bash"\nhint: did you mean Bash?'),
@@ -302,9 +307,33 @@ BAD_VALUES = [
         "hint: leave it out: in autopilot it is always there, and steers the run only",
     ),
     (
-        "allowed_tools: [Bash(npm *)]",
-        'allowed_tools[0]: "Bash(npm *)": rules with a specifier are not supported yet\n'
+        "tools: [Bash(npm *)]",
+        'tools[0]: "Bash(npm *)" is a rule, and this is a list of tools\n'
         "hint: name the whole tool: Bash",
+    ),
+    (
+        "allowed_tools: [Bash(npm test && curl)]",
+        'allowed_tools[0]: "Bash(npm test && curl)" is no rule: a rule is about one command: no '
+        f"; & | < > $ ` in it, list each by itself\n{RULE_HINT}",
+    ),
+    (
+        "disallowed_tools: [Bash()]",
+        'disallowed_tools[0]: "Bash()" is no rule: nothing stands between the brackets: write Bash '
+        f"for every call\n{RULE_HINT}",
+    ),
+    (
+        "ask_tools: ['Bash(npm *']",
+        'ask_tools[0]: "Bash(npm *" is no rule: a rule is `Tool` or `Tool(specifier)`\n'
+        f"{RULE_HINT}",
+    ),
+    (
+        "allowed_tools: [bash(npm *)]",
+        'allowed_tools[0]: no tool is called "bash(npm *)"\nhint: did you mean Bash?',
+    ),
+    (
+        "allowed_tools: [Edit(../x)]",
+        'allowed_tools[0]: "Edit(../x)" is no rule: a path with `..` never matches: write '
+        f"//absolute/path\n{RULE_HINT}",
     ),
     (
         "allowed_tools: [mcp__git__log]",
@@ -408,7 +437,7 @@ DESIGNED = """
 name prompt prompt_file inputs inputs.NAME.required inputs.NAME.default inputs.NAME.untrusted model
 fallback_models api_base api_key_env effort max_output_tokens system_prompt append_system_prompt
 autopilot workspace workspace.path workspace.isolation add_dirs max_turns max_budget_usd
-max_autopilot_continues timeout limits limits.model_idle limits.model_call limits.tool
+max_autopilot_continues timeout limits limits.start limits.model_idle limits.model_call limits.tool
 limits.mcp_start limits.hook limits.shutdown_grace limits.max_tool_output_bytes
 limits.max_verify_attempts limits.max_structured_output_retries limits.max_subagent_depth
 limits.max_subagents limits.max_resumes limits.min_output_tokens limits.durability resume

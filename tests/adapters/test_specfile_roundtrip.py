@@ -156,7 +156,10 @@ prompt: |
     it {{{{ "{{{{" }}}} inputs.x }}}}
 inputs: {{}}
 model: m/x
+fallback_models: []
 max_output_tokens: 8192
+setting_sources:
+- project
 autopilot: true
 workspace:
   path: {folder}
@@ -166,11 +169,13 @@ max_budget_usd: 0.0000005
 max_autopilot_continues: 5
 timeout: 1h30m
 limits:
+  start: 1m
   model_idle: 2m
   model_call: 10m
   tool: 10m
   shutdown_grace: 8s
   max_tool_output_bytes: 30000
+  max_verify_attempts: 3
   max_resumes: 3
   min_output_tokens: 256
   durability: event
@@ -179,7 +184,10 @@ resume:
   budget_scope: run
 allowed_tools: []
 disallowed_tools: []
+ask_tools: []
 permission_mode: default
+on_denied: report
+verify: []
 env:
   pass: []
   set: {{}}

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 import subprocess
+import tracemalloc
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from runner import app
+from runner.adapters import log_reader
 from runner.adapters.journal import FileJournal
+from runner.adapters.trees import remove_tree
+from runner.app.session import open_session
 from runner.core.events import Record
 from tests.app.scene import BASH, DONE, LOOK, SESSION, TALK, Scene, hash_of
 from tests.e2e.papers import check_calls, check_chain, check_turns
@@ -490,6 +496,32 @@ def test_a_fork_has_its_own_copy_of_the_workspace(tmp_path: Path) -> None:
     assert (str(fork / "workspace") in systems[-1], len(systems)) == (True, 2)
 
 
+def test_a_fork_copies_a_deep_workspace_with_a_pipe_in_it(tmp_path: Path) -> None:
+    """A pipe nobody writes to is left out, 1,500 folders are not too many, no draft stays."""
+    keys = {"workspace": {"path": "work", "isolation": "copy"}}
+    scene = Scene(folder=tmp_path, replies=[LOOK, TALK, DONE], keys=keys)
+    scene.run()
+    scene.kill("assistant.turn_end")
+    copy, fork = scene.session / "workspace", scene.home / "session-state" / "fork"
+    os.mkfifo(copy / "pipe")
+    here = copy
+    for _ in range(1500):
+        here /= "d"
+        here.mkdir()
+    (here / "file").write_text("x")
+    try:
+        options = app.RunOptions(home=scene.home, resume=SESSION, fork=True, session_id="fork")
+        opened = open_session(scene.spec(), options, app.World(), "fork")
+        opened.journal.close()
+        copied = fork / "workspace" / here.relative_to(copy) / "file"
+        assert (copied.read_text(), (fork / "workspace" / "pipe").exists()) == ("x", False)
+        assert sorted(p.name for p in (scene.home / "session-state").iterdir()) == ["fork", SESSION]
+    finally:
+        for folder in (copy / "d", fork):
+            if folder.exists():
+                remove_tree(folder)  # pytest could not
+
+
 def test_a_fork_to_an_id_that_is_taken_is_refused(tmp_path: Path) -> None:
     """Neither session changes."""
     scene = Scene(folder=tmp_path, replies=[DONE])
@@ -562,6 +594,106 @@ def test_a_result_that_was_lost_is_written_and_nothing_is_asked(tmp_path: Path) 
     assert (again.exit_code, again.result) == (6, ended.result)
     assert (scene.session / "result.json").read_bytes() == result
     assert (scene.lines(), scene.sink.results) == (log, [ended.result])
+
+
+def test_a_resume_that_was_killed_before_its_first_line_goes_on(tmp_path: Path) -> None:
+    """The old result was moved away, so it was not lost: it is not handed out once more."""
+    scene = Scene(folder=tmp_path, replies=[TALK, DONE], keys={"max_autopilot_continues": 0})
+    assert scene.run().exit_code == 6
+    old, count = (scene.session / "result.json").read_bytes(), len(scene.lines())
+    (scene.session / "result.json").rename(scene.session / f"result-{count}.json")
+    scene.keys["max_autopilot_continues"] = 5
+    assert scene.resume().exit_code == 0
+    assert scene.events()[count]["type"] == "session.resume"
+    assert (scene.session / f"result-{count}.json").read_bytes() == old
+    check_log(scene)
+
+
+def test_a_log_that_the_disk_withholds_is_the_disks_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 74 when it cannot be opened, read or repaired, or the lost result not written."""
+    scene = Scene(folder=tmp_path, replies=[TALK, DONE], keys={"max_autopilot_continues": 0})
+    scene.run()
+    log, result = scene.session / "events.jsonl", scene.session / "result.json"
+    with log.open("ab") as file:
+        file.write(b'{"torn')
+
+    def refused(path: Path, problem: str) -> None:
+        before = hash_of(scene.session)
+        ended = scene.resume()
+        assert (ended.exit_code, ended.result["error_type"]) == (74, "log_write")
+        assert (str(path) in ended.result["errors"][0], problem) == (True, problem)
+        assert problem in ended.result["errors"][0]
+        assert hash_of(scene.session) == before
+
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "ftruncate", fails)
+        (scene.session / "torn").mkdir()
+        (scene.session / "torn" / str(log.stat().st_size - 6)).write_bytes(b'{"torn')
+        refused(log, "cannot repair")
+    with monkeypatch.context() as patched:
+        patched.setattr(log_reader.LogReader, "_end", fails)
+        refused(log, "cannot read")
+    kept = log.read_bytes()
+    log.unlink()
+    log.mkdir()
+    refused(log, "cannot write")
+    log.rmdir()
+    log.write_bytes(kept)
+    result.unlink()
+    (scene.session / "result.json.part").mkdir()
+    os.truncate(log, len(kept) - 6)
+    refused(result, "cannot write")
+
+
+def test_a_moved_head_is_told_to_both(tmp_path: Path) -> None:
+    """The user gets a warning, the model a sentence; once, and neither when nothing moved."""
+    scene = Scene(folder=tmp_path, replies=[LOOK, TALK, DONE])
+    head = tmp_path / "work" / ".git" / "HEAD"
+    head.parent.mkdir()
+    head.write_text("a" * 40)
+    scene.run()
+    assert scene.of("session.start")[0]["context"]["headCommit"] == "a" * 40
+    count = scene.kill("assistant.turn_end")
+    scene.resume()
+    assert "HEAD" not in scene.of("user.message", since=count)[0]["content"]
+
+    scene.kill("assistant.turn_end")
+    head.write_text("b" * 40)
+    scene.resume()
+    (warning,) = scene.of("session.warning", since=count)
+    assert warning["warningType"] == "head_changed"
+    wanted = f"HEAD of the workspace's repository was commit {'a' * 40}"
+    told = scene.of("user.message", since=count)[0]["content"]
+    assert (wanted in told, f"is {'b' * 40} now" in told) == (True, True)
+    assert scene.of("session.resume")[0]["context"]["headCommit"] == "b" * 40
+
+    again = scene.kill("user.message", 2)
+    scene.resume()
+    assert scene.of("session.warning", since=again) == []
+
+
+def test_a_huge_torn_tail_is_set_aside_piece_by_piece(tmp_path: Path) -> None:
+    """It may be larger than memory: no more than some pieces of it are held at once."""
+    scene = Scene(folder=tmp_path, replies=[LOOK, DONE])
+    scene.run()
+    scene.kill("assistant.turn_end")
+    size, torn_bytes = (scene.session / "events.jsonl").stat().st_size, 24 * 1024 * 1024
+    os.truncate(scene.session / "events.jsonl", size + torn_bytes)
+    journal = FileJournal(scene.session, clock=FakeClock(), new_id=counted_ids(), reopen=True)
+    tracemalloc.start()
+    try:
+        assert len(list(journal.replay())) > 3
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        journal.close()
+    assert (scene.session / "torn" / str(size)).stat().st_size == torn_bytes
+    assert peak_bytes < torn_bytes / 2
 
 
 def test_processes_of_the_killed_run_are_ended_first(tmp_path: Path) -> None:

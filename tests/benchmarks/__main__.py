@@ -11,20 +11,27 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import pstats
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from tests.servers import D, ModelServer, Step, X
 
 BARE = Path(__file__).with_name("bare_loop.py")
+ROOT = Path(__file__).parents[2]
 MODEL = "openai/gpt-4o-mini"
 ENVIRONMENT = {**os.environ, "OPENAI_API_KEY": "none", "CI": "true"}
+
+Function = tuple[str, int, str]
+"""A function as the profiler names it: file (`~` for a builtin), line, name."""
 
 
 def main() -> None:
@@ -37,6 +44,7 @@ def main() -> None:
     cold_start(options.repeat)
     with tempfile.TemporaryDirectory() as folder:
         per_turn(Path(folder), options.turns, options.repeat)
+        where_time_goes(Path(folder), options.turns)
 
 
 def cold_start(repeat: int) -> None:
@@ -60,6 +68,44 @@ def per_turn(folder: Path, turns: int, repeat: int) -> None:
         label = f"time per turn around turn {turn}, ms"
         mine, theirs = (around(runs, turn) * 1000 for runs in (ours, bare))
         row(label, mine, theirs, "1.5x")
+
+
+def where_time_goes(folder: Path, turns: int) -> None:
+    """Whose code the main thread of a profiled run is in, start-up included; litellm's import and
+    its logging are in other threads. The profiler makes calls dearer, so only shares count."""
+    profile = folder / "profile"
+    command = [sys.executable, "-m", "cProfile", "-o", str(profile), "-m", "runner", "run"]
+    requests_at(command, turns, folder / "profiled")
+    seconds = seconds_by_owner(profile)
+    waiting, busy = seconds.pop("waiting", 0.0), sum(seconds.values())
+    print(f"where {turns} turns spend {busy:.1f} s of the main thread, {waiting:.1f} s of waiting")
+    for owner, took in sorted(seconds.items(), key=lambda item: -item[1]):
+        print(f"  {owner:<50}{took / turns * 1000:>10.3f} ms a turn{took / busy:>8.0%}")
+
+
+def seconds_by_owner(profile: Path) -> dict[str, float]:
+    """Own time of all functions by who they belong to; a builtin's time is its callers'."""
+    seconds: dict[str, float] = defaultdict(float)
+    stats: dict[Function, Any] = vars(pstats.Stats(str(profile)))["stats"]
+    for function, (_, _, own_s, _, callers) in stats.items():
+        if function[0] != "~" or not callers or owner_of(function) != "standard library":
+            seconds[owner_of(function)] += own_s
+            continue
+        for caller, (_, _, from_there_s, _) in callers.items():
+            seconds[owner_of(caller)] += from_there_s
+    return dict(seconds)
+
+
+def owner_of(function: Function) -> str:
+    """Ours, litellm with what it is built on, the standard library, or waiting."""
+    path, _, name = function
+    if "'poll' of 'select." in name:
+        return "waiting"
+    if "posix.fdatasync" in name or "posix.fsync" in name:
+        return "syncing the log"
+    if path.startswith(str(ROOT / "runner")):
+        return "ours"
+    return "litellm and other libraries" if "site-packages" in path else "standard library"
 
 
 def requests_at(command: Sequence[str], turns: int, folder: Path) -> list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runner.core.context import input_bound, message_bound, request, request_bound
+from runner.core.events import SystemMessage
 from runner.core.messages import (
     Assistant,
     Message,
@@ -34,6 +35,15 @@ def test_a_request_holds_the_prefix_and_the_whole_history() -> None:
         tools=(TOOL,),
         max_output_tokens=500,
     )
+
+
+def test_instructions_stand_first_in_every_request_and_in_no_history() -> None:
+    """They are recorded once; a change of them voids what the provider weighed."""
+    log = Log().turn().paid(usage=Usage(input_tokens=700)).hears(reply("a")).ends()
+    log.add(SystemMessage(content="Use tabs.", role="developer"))
+    assert request(log.state, ()).messages == (User(text="Use tabs."), *log.state.main.messages)
+    assert request(log.state, ()).system == "You are careful."
+    assert input_bound(log.state.main) is None
 
 
 def test_there_is_no_bound_before_the_provider_has_weighed_anything() -> None:

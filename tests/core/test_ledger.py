@@ -156,3 +156,13 @@ def test_costs_are_kept_by_model_and_add_up() -> None:
         bases=frozenset({"table", "reserved"}),
         api_duration_ms=15,
     )
+
+
+def test_the_largest_overshoot_is_what_a_provider_can_have_kept_silent_about() -> None:
+    """Reserved but not charged may be billed all the same; what is above the cap is overshoot."""
+    held = Ledger().hold("", Decimal("0.6")).hold("sub", Decimal("0.3"))
+    ledger = held.settle("", checkpoint("0.1")).settle("sub", checkpoint("0.4"))
+    assert (ledger.spent_usd, ledger.unclaimed_usd) == (Decimal("0.5"), Decimal("0.5"))
+    assert ledger.max_overshoot_usd(Decimal("0.9")) == Decimal("0.1")
+    assert ledger.max_overshoot_usd(Decimal(2)) == 0
+    assert ledger.max_overshoot_usd(None) == 0

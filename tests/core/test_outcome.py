@@ -117,6 +117,7 @@ def test_the_result_of_a_good_run_holds_everything_but_errors() -> None:
         "duration_api_ms": 0,
         "stop_reason": "tool_use",
         "total_cost_usd": 1,
+        "max_overshoot_usd": 0,
         "usage": {
             "input_tokens": 300,
             "output_tokens": 0,
@@ -167,6 +168,7 @@ def test_the_result_of_a_failed_run_says_why_and_has_no_answer() -> None:
         "duration_api_ms": 0,
         "stop_reason": None,
         "total_cost_usd": 0,
+        "max_overshoot_usd": 0,
         "usage": {
             "input_tokens": 0,
             "output_tokens": 0,

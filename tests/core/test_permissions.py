@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from runner.core.permissions import Verdict, VerdictKind, decide, offered
+from runner.core.permissions import (
+    FileCall,
+    ShellCall,
+    Verdict,
+    VerdictKind,
+    decide,
+    looks_inside,
+    offered,
+)
+from runner.core.rules import Places
+from runner.core.shell import Command, Script, unparsed
 from runner.core.spec import TaskSpec
 
 NO_RULE: VerdictKind = "denied-no-approval-rule-and-could-not-request-from-user"
@@ -20,6 +30,8 @@ def spec(**changes: object) -> TaskSpec:
     [
         ("default", {"Read", "TaskCreate"}),
         ("acceptEdits", {"Read", "TaskCreate", "Edit"}),
+        ("plan", {"Read", "TaskCreate"}),
+        ("dontAsk", set()),
         ("bypassPermissions", {"Read", "TaskCreate", "Edit", "Bash"}),
     ],
 )
@@ -79,3 +91,122 @@ def test_the_model_is_shown_what_the_spec_leaves(
 ) -> None:
     """`tools` restricts and a bare denial removes, and the order stays."""
     assert offered(spec(**changes), ("Read", "Edit", "Bash")) == shown
+
+
+PLACES = Places(workspace="/w", home="/home/u")
+FREE = frozenset(("cat", "x", "npm", "cd", "."))
+
+
+def shell(*commands: str, free: frozenset[str] = FREE) -> ShellCall:
+    words = [tuple((word,) for word in command.split()) for command in commands]
+    return ShellCall(script=Script(commands=tuple(Command(words=w) for w in words)), free=free)
+
+
+def file(*paths: str, searches: bool = False) -> FileCall:
+    return FileCall(paths=paths, places=PLACES, searches=searches)
+
+
+@pytest.mark.parametrize("mode", ["default", "acceptEdits", "plan", "dontAsk"])
+def test_a_command_that_only_reads_needs_no_rule(mode: str) -> None:
+    """It runs in every mode, for files inside; outside, changing places or writing it does not."""
+    given = spec(permission_mode=mode)
+    assert decide(given, "Bash", "shell", shell("cat x", "cat -n x")).allowed
+    for command in ("cat /etc/passwd", "cat --number x", "cat -n/etc", "npm x"):
+        assert not decide(given, "Bash", "shell", shell(command)).allowed, command
+    assert not decide(given, "Bash", "shell", shell("cat x", free=frozenset())).allowed
+    moved = spec(permission_mode=mode, allowed_tools=("Bash(cd *)",))
+    assert not decide(moved, "Bash", "shell", shell("cd .", "cat x")).allowed
+
+
+def test_a_rule_about_reading_ends_what_commands_may_read_freely() -> None:
+    """`cat` must not show what Read may not."""
+    for rules in ({"disallowed_tools": ("Read(x)",)}, {"ask_tools": ("Read",)}):
+        assert not decide(spec(**rules), "Bash", "shell", shell("cat x")).allowed
+        more = spec(**rules, allowed_tools=("Bash(npm *)",))
+        assert not decide(more, "Bash", "shell", shell("cat x")).allowed
+
+
+def test_a_rule_for_a_command_allows_it_and_no_other() -> None:
+    """The reason of a denial names what is allowed."""
+    given = spec(allowed_tools=("Bash(npm *)",))
+    assert decide(given, "Bash", "shell", shell("npm x")).allowed
+    refused = decide(given, "Bash", "shell", shell("npm x", "curl y"))
+    assert refused == Verdict(
+        kind=NO_RULE, reason="no rule allows `curl y`; allowed is `Bash(npm *)`"
+    )
+
+
+def test_mode_plan_allows_no_change_by_any_rule() -> None:
+    """Rules do not count against it."""
+    given = spec(permission_mode="plan", allowed_tools=("Edit", "Bash"))
+    assert not decide(given, "Edit", "write", file("/w/a", "/w/a")).allowed
+    assert not decide(given, "Bash", "shell", shell("npm x")).allowed
+
+
+def test_mode_dont_ask_allows_only_what_a_rule_does() -> None:
+    """Reading needs a rule too, and a question is never allowed."""
+    given = spec(permission_mode="dontAsk", allowed_tools=("Read", "AskUserQuestion"))
+    assert decide(given, "Read", "read").allowed
+    assert not decide(given, "AskUserQuestion", "custom-tool").allowed
+
+
+@pytest.mark.parametrize("mode", ["default", "bypassPermissions"])
+def test_what_a_person_would_be_asked_is_denied(mode: str) -> None:
+    """An ask rule denies in every mode, and says why."""
+    given = spec(permission_mode=mode, allowed_tools=("Bash",), ask_tools=("Bash(npm *)", "Edit"))
+    assert decide(given, "Bash", "shell", shell("cat x")).allowed
+    refused = decide(given, "Bash", "shell", shell("npm x"))
+    assert refused.rule == "Bash(npm *)"
+    assert refused.reason == (
+        "rule `Bash(npm *)` wants a person to be asked, and nobody is there: it denies `npm x`"
+    )
+    assert decide(given, "Edit", "write").kind == "denied-by-rules"
+
+
+def test_a_path_rule_allows_where_the_path_and_its_target_lie() -> None:
+    """A link out of the allowed folder is not allowed, nor a name that had to be escaped."""
+    given = spec(allowed_tools=("Edit(src/**)",))
+    assert decide(given, "Write", "write", file("/w/src/a", "/w/src/a")).rule == "Edit(src/**)"
+    for paths in (("/w/src/a", "/w/b"), ("/w/b", "/w/src/a"), ("/w/src/\\n", "/w/src/a")):
+        refused = decide(given, "Edit", "write", file(*paths))
+        assert refused.reason == f"no rule covers {paths[0]}; allowed is `Edit(src/**)`"
+
+
+def test_a_path_rule_denies_where_the_path_or_its_target_lies() -> None:
+    """What must not be read must not be changed either."""
+    given = spec(permission_mode="bypassPermissions", disallowed_tools=("Read(.env)", "Edit(src/)"))
+    for paths in (("/w/.env", "/w/.env"), ("/w/link", "/w/.env"), ("/w/\\n", "/w/a")):
+        assert not decide(given, "Read", "read", file(*paths)).allowed
+        assert not decide(given, "Write", "write", file(*paths)).allowed
+    assert not decide(given, "Edit", "write", file("/w/src/a", "/w/src/a")).allowed
+    assert decide(given, "Edit", "write", file("/w/a", "/w/a")).allowed
+    assert decide(given, "Read", "read", file("/w/src/a", "/w/src/a")).allowed
+    assert not decide(given, "Grep", "read", file("/w/a", "/w/a", searches=True)).allowed
+    assert decide(given, "Glob", "read", file("/w/a", "/w/a")).allowed
+
+
+def test_a_rule_that_cannot_be_compared_denies() -> None:
+    """Nothing slips past a deny rule because it is not understood."""
+    given = spec(allowed_tools=("Bash",), disallowed_tools=("Bash(curl *)",))
+    assert not decide(given, "Bash", "shell").allowed
+    assert not decide(given, "Bash", "shell", ShellCall(script=unparsed("no parser"))).allowed
+    only = spec(allowed_tools=("Bash(npm *)",))
+    assert not decide(only, "Bash", "shell", ShellCall(script=unparsed("no parser"))).allowed
+
+
+@pytest.mark.parametrize(
+    ("changes", "tools"),
+    [
+        ({}, {"Bash"}),
+        ({"allowed_tools": ("Bash",)}, set()),
+        ({"allowed_tools": ("Bash", "Edit(x)")}, {"Edit"}),
+        ({"allowed_tools": ("Bash",), "ask_tools": ("Edit(x)",)}, {"Bash", "Edit"}),
+        ({"permission_mode": "bypassPermissions"}, set()),
+        ({"permission_mode": "plan", "allowed_tools": ("Bash",)}, {"Bash"}),
+    ],
+)
+def test_a_call_is_looked_into_only_when_the_verdict_depends_on_it(
+    changes: dict[str, object], tools: set[str]
+) -> None:
+    """Parsing costs time, so it is left out where rules name whole tools."""
+    assert {tool for tool in ("Bash", "Edit") if looks_inside(spec(**changes), tool)} == tools

@@ -14,7 +14,9 @@ from runner.core.events import (
     Abort,
     AssistantTurnEnd,
     ErrorCode,
+    PermissionCompleted,
     Persisted,
+    RunnerVerifyStart,
     SessionError,
     SessionTaskComplete,
     SessionWarning,
@@ -26,10 +28,12 @@ from runner.core.events import (
 )
 from runner.core.messages import ModelReply, ToolCall
 from runner.core.policy import RULES, next_step
-from runner.core.steps import AskModel, Finish, RunTools, Say, Step
+from runner.core.spec import LimitsSpec, VerifySpec
+from runner.core.steps import AskModel, Finish, RunTools, Say, Step, Verify
 from tests.fakes import call, done, reply
-from tests.logs import MODEL, SENTENCES, Log, Played, play, task
+from tests.logs import MODEL, SENTENCES, Log, Played, play, task, verified
 
+CHECKS = (VerifySpec(run="make test"),)
 READ, GLOB, EDIT, BASH = call("Read"), call("Glob"), call("Edit"), call("Bash")
 BLOCKED = call("task_blocked", reason="no network")
 NO_SUMMARY = call("task_complete")
@@ -89,6 +93,12 @@ NUDGE = UserMessage(
     is_autopilot_continuation=True,
 )
 NOTE = UserMessage(content="Go on.", source="resume", agent_mode="autopilot")
+DENIED = Finish(
+    ending=Ending(
+        subtype="error_permission_denied",
+        message="1 denied, the first of Bash; `on_denied: fail` makes that the ending",
+    )
+)
 SUCCESS = Finish(ending=Ending(subtype="success"))
 CANCELLED = Ending(
     subtype="error_during_execution", error_type="terminated", message="Cancelled by SIGTERM"
@@ -203,6 +213,12 @@ TABLE = (
         step=TURN_END,
     ),
     Row(
+        rule="capped_unchecked",
+        why="the turns are used up, and nobody knows yet whether the work is any good",
+        log=lambda: new(verify=CHECKS).reply(reply("half")).ends().add(TURNS),
+        step=Verify(start=RunnerVerifyStart(attempt=1, commands=("make test",))),
+    ),
+    Row(
         rule="stopped",
         why="the turn of the failed call is closed",
         log=lambda: new().turn().add(PROVIDER).ends(),
@@ -233,6 +249,12 @@ TABLE = (
         why="the block was accepted, although another control call waits",
         log=lambda: new().reply(reply("", BLOCKED, done().calls[0])).runs(BLOCKED),
         step=says(SessionTaskComplete(success=False, outcome="blocked", reason="no network")),
+    ),
+    Row(
+        rule="completion_unchecked",
+        why="the task is said to be complete",
+        log=lambda: new(verify=CHECKS).reply(done()),
+        step=Verify(start=RunnerVerifyStart(attempt=1, commands=("make test",))),
     ),
     Row(
         rule="control_pending",
@@ -276,6 +298,35 @@ TABLE = (
         step=TURN_END,
     ),
     Row(
+        rule="checks_given_up",
+        why="the checks failed once, and once is all they may",
+        log=lambda: (
+            new(verify=CHECKS, limits=LimitsSpec(max_verify_attempts=1))
+            .reply(done())
+            .add(verified("bad"))
+            .settle()
+        ),
+        step=Finish(
+            ending=Ending(
+                subtype="error_verification_failed",
+                error_type="check_failed",
+                message="Checks failed: `make test` (attempt 1 of 1)",
+            )
+        ),
+    ),
+    Row(
+        rule="completed_denied",
+        why="the completion was accepted, but a denial is fatal here",
+        log=lambda: _denied(new(on_denied="fail")).reply(done()).settle(),
+        step=DENIED,
+    ),
+    Row(
+        rule="completed",
+        why="a call was denied, which is reported and no more",
+        log=lambda: _denied(new()).reply(done()).settle(),
+        step=SUCCESS,
+    ),
+    Row(
         rule="completed",
         why="a completion was accepted and its turn is closed",
         log=lambda: new().reply(done()).settle(),
@@ -303,6 +354,31 @@ TABLE = (
                 error_type="malformed_replies",
                 message="The model gave 3 malformed replies in a row",
             )
+        ),
+    ),
+    Row(
+        rule="answer_denied",
+        why="the answer is there, but a denial is fatal here",
+        log=lambda: _denied(new(on_denied="fail", autopilot=False)).reply(reply("42")).ends(),
+        step=DENIED,
+    ),
+    Row(
+        rule="answer_unchecked",
+        why="the answer is there, and has to pass",
+        log=lambda: new(verify=CHECKS, autopilot=False).reply(reply("42")).ends(),
+        step=Verify(start=RunnerVerifyStart(attempt=1, commands=("make test",))),
+    ),
+    Row(
+        rule="answer_sent_back",
+        why="the answer did not pass",
+        log=lambda: (
+            new(verify=CHECKS, autopilot=False).reply(reply("42")).ends().add(verified("bad"))
+        ),
+        step=says(
+            SessionTaskComplete(
+                success=False, outcome="continue", reason="Checks failed: `make test`"
+            ),
+            UserMessage(content="`make test`: exit code 1\nbad", source="verify"),
         ),
     ),
     Row(
@@ -384,6 +460,14 @@ TABLE = (
         step=AskModel(),
     ),
 )
+
+
+def _denied(log: Log) -> Log:
+    """A turn whose one call a rule denied."""
+    decided = PermissionCompleted(
+        request_id="r", tool_call_id=BASH.id, result={"kind": "denied-by-rules"}, reason="no"
+    )
+    return log.reply(reply("", BASH)).add(decided).runs(BASH, code="denied").ends()
 
 
 def _in_turns(log: Log, *replies: ModelReply, code: ErrorCode | None = None) -> Log:

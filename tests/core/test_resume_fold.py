@@ -106,7 +106,10 @@ def test_files_the_model_knows_and_calls_that_were_made_are_never_forgotten() ->
         )
     ).ends()
     log.add(TURNS).finishes().resumes(carries=False)
-    assert (log.state.known_files, log.state.attempts_over) == ({"/site/a": "aa"}, 1)
+    assert (log.state.known_files, log.state.attempts_over) == (
+        {"/site/a": "aa"},
+        {task().model: 1},
+    )
 
 
 def test_the_newest_content_of_a_file_is_the_known_one() -> None:
@@ -291,16 +294,16 @@ def test_only_calls_of_known_outcome_count_as_made() -> None:
     again = SessionWarning(warning_type="model_retry", message="2", reserved_cost_usd=Decimal(0))
     log = Log().reply(reply("half")).settle()
     log.turn().add(again)
-    assert log.state.attempts_over == 2
+    assert log.state.attempts_over == {task().model: 2}
     log.add(SessionError(error_type="rate_limit", message="429")).settle()
     log.resumes().turn().resumes()
-    assert log.state.attempts_over == 3
+    assert log.state.attempts_over == {task().model: 3}
 
 
 def test_a_failure_beside_a_reply_is_no_failure_of_the_call() -> None:
     """What goes wrong outside a model call uses up no call."""
     log = Log().reply(reply("", BASH)).starts(BASH).resumes().add(FAILURE)
-    assert log.state.attempts_over == 1
+    assert log.state.attempts_over == {task().model: 1}
 
 
 def test_time_is_counted_over_the_parts_and_not_between_them() -> None:

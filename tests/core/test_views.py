@@ -20,7 +20,7 @@ from runner.core.events import (
 )
 from runner.core.messages import ModelReply, ReasoningBlock
 from runner.core.views import ClaudeView
-from tests.fakes import call, done, reply
+from tests.fakes import call, reply
 from tests.logs import MODEL, Log, task
 
 READ = call("Read", file_path="a")
@@ -247,7 +247,31 @@ def stream(*events: Message) -> list[Message]:
     return [{"type": "stream_event", "event": e, "parent_tool_use_id": None} for e in events]
 
 
-BEGIN = {"type": "message_start", "message": {"role": "assistant"}}
+def begun(message_id: str) -> Message:
+    message: Message = {
+        "id": message_id,
+        "type": "message",
+        "role": "assistant",
+        "model": MODEL,
+        "content": [],
+        "stop_reason": None,
+        "usage": {"input_tokens": 0, "output_tokens": 0},
+    }
+    return {"type": "message_start", "message": message}
+
+
+BEGIN = begun("m")
+USAGE = {
+    "input_tokens": 100,
+    "output_tokens": 0,
+    "cache_creation_input_tokens": 0,
+    "cache_read_input_tokens": 0,
+}
+
+
+def ending(stop_reason: str) -> tuple[Message, Message]:
+    over = {"type": "message_delta", "delta": {"stop_reason": stop_reason}, "usage": USAGE}
+    return over, {"type": "message_stop"}
 
 
 def begin(index: int, kind: str) -> Message:
@@ -276,12 +300,6 @@ def test_pieces_are_not_shown_unless_asked_for() -> None:
 def test_pieces_are_the_events_of_a_streamed_message() -> None:
     """Blocks are opened, numbered and closed, and the reply follows the end of its stream."""
     pieces = shown(thought("h"), thought("m"), text("a"), thought("x"), said=reply("a"))
-    usage = {
-        "input_tokens": 100,
-        "output_tokens": 0,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
-    }
     assert pieces[:-1] == stream(
         BEGIN,
         begin(0, "thinking"),
@@ -294,8 +312,7 @@ def test_pieces_are_the_events_of_a_streamed_message() -> None:
         begin(2, "thinking"),
         delta(2, "thinking", "x"),
         stop(2),
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage},
-        {"type": "message_stop"},
+        *ending("end_turn"),
     )
     assert pieces[-1]["type"] == "assistant"
 
@@ -310,6 +327,40 @@ def test_an_attempt_after_a_cut_stream_is_a_new_message() -> None:
     assert pieces == stream(BEGIN, begin(0, "text"), delta(0, "text", "half"))
 
 
-def test_a_reply_without_pieces_closes_nothing() -> None:
-    """Only the assistant message is there when nothing was streamed."""
-    assert [message["type"] for message in shown(said=done())] == ["assistant"]
+def test_an_empty_reply_streams_nothing() -> None:
+    """Only the assistant message is there when nothing was said and nothing is called."""
+    assert [message["type"] for message in shown(said=reply(""))] == ["assistant"]
+
+
+def calling(index: int, call_id: str, partial_json: str) -> tuple[Message, ...]:
+    """The events of one call's block, without its end."""
+    block = {"type": "tool_use", "id": call_id, "name": "Read", "input": {}}
+    piece = {"type": "input_json_delta", "partial_json": partial_json}
+    return (
+        {"type": "content_block_start", "index": index, "content_block": block},
+        {"type": "content_block_delta", "index": index, "delta": piece},
+    )
+
+
+def test_calls_are_blocks_of_the_streamed_message() -> None:
+    """After the text, each call is a block of its own with all its arguments in one piece."""
+    calls = (call("Read", "r1", file_path="é"), call("Read", "r2"))
+    assert shown(text("a"), said=reply("a", *calls))[:-1] == stream(
+        BEGIN,
+        begin(0, "text"),
+        delta(0, "text", "a"),
+        stop(0),
+        *calling(1, "r1", '{"file_path": "\\u00e9"}'),
+        stop(1),
+        *calling(2, "r2", "{}"),
+        stop(2),
+        *ending("tool_use"),
+    )
+
+
+def test_a_reply_that_only_calls_is_a_streamed_message_too() -> None:
+    """It begins under the reply's own id, and is not there without partial messages."""
+    *pieces, whole = shown(said=reply("", call("Read", "r1")))
+    begins = begun(whole["message"]["id"])
+    assert pieces == stream(begins, *calling(0, "r1", "{}"), stop(0), *ending("tool_use"))
+    assert shown(partial=False, said=reply("", READ))[0]["type"] == "assistant"

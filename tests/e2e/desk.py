@@ -22,17 +22,19 @@ from tests.e2e.papers import Papers, check_papers
 from tests.servers import ModelServer, Step
 from tests.servers.script import ScriptStep
 
-Wire = Literal["openai", "anthropic"]
+Wire = Literal["openai", "anthropic", "gemini"]
 
 REPOSITORY = Path(__file__).parents[2]
 KEY = "sk-do-not-show-4f9a1c7e2b"
 MODELS: Mapping[Wire, str] = {
     "openai": "openai/gpt-4o-mini",
     "anthropic": "anthropic/claude-sonnet-4-5",
+    "gemini": "gemini/gemini-2.5-flash",
 }
 KEY_VARIABLES: Mapping[Wire, str] = {
     "openai": "OPENAI_API_KEY",
     "anthropic": "ANTHROPIC_API_KEY",
+    "gemini": "GEMINI_API_KEY",
 }
 ERROR_KINDS = {
     400: "invalid_request",

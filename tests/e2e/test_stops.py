@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.adapters import leftovers
 from tests.e2e.desk import Desk, Running
 from tests.servers import D, Step, T, X
 
@@ -134,6 +135,18 @@ def test_a_second_signal_does_not_wait(desk: Desk) -> None:
         played = running.finish_checked()
     os.close(read)
     assert (played.exit_code, played.result["error_type"]) == (130, "cancelled")
+
+
+@pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGUSR1])
+def test_any_other_signal_is_a_kill(desk: Desk, number: signal.Signals) -> None:
+    """It has its default action: there is no result, and the log ends where it was."""
+    with desk.started([BUSY]) as running:
+        pids(running)
+        running.send(number)
+        assert running.process.wait(20) == -number
+        assert not (running.folder / "result.json").exists()
+        assert running.of("abort") == []
+    leftovers.sweep(running.folder.name)  # what the command left
 
 
 def test_a_run_that_was_stopped_says_what_it_did(desk: Desk) -> None:

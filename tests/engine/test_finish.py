@@ -58,6 +58,18 @@ def test_the_shutdown_sums_the_run_up() -> None:
     ]
 
 
+def test_a_list_of_files_that_is_cut_comes_with_how_many_there_are() -> None:
+    """The shutdown names as many files as the result does, and counts all."""
+    journal, ending = MemoryJournal(), Ending(subtype="success")
+    recorder = Recorder(journal=journal)
+    cut = {**DIFF, "files_total": 20_000}
+    record_result(recorder, ending, session_id="s", uuid="u", workspace_diff=cut)
+    shutdown = journal.records[-1].event
+    assert isinstance(shutdown, SessionShutdown)
+    assert shutdown.code_changes["filesModified"] == ["a.txt"]
+    assert shutdown.code_changes["filesModifiedTotal"] == 20_000
+
+
 def test_the_shutdown_knows_each_model() -> None:
     """Requests, tokens and dollars stand by model; no change is an empty change."""
     stage = play_out(set_stage([reply("", call("Read")), done()]))

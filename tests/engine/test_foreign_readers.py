@@ -6,11 +6,18 @@ import asyncio
 import json
 from collections.abc import Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from claude_agent_sdk._internal.message_parser import parse_message
-from claude_agent_sdk.types import ResultMessage, StreamEvent
+from claude_agent_sdk.types import (
+    AssistantMessage,
+    ResultMessage,
+    StreamEvent,
+    TextBlock,
+    ToolUseBlock,
+)
 from copilot.generated.session_events import SessionEvent, SessionEventType
 
 from runner.core.events import (
@@ -22,11 +29,13 @@ from runner.core.events import (
     to_json,
 )
 from runner.core.messages import ReasoningBlock
+from runner.core.spec import VerifySpec
 from runner.core.views import ClaudeView
+from runner.engine.engine import Bench
 from runner.engine.loop import Interruption
 from runner.engine.recover import recover
 from runner.ports import ModelError, ToolContext, ToolDenied, ToolFailure, ToolOutput
-from tests.fakes import Answer, FakeTool, RetryUpTo, call, done, reply
+from tests.fakes import Answer, FakeSandbox, FakeTool, RetryUpTo, call, done, reply
 from tests.logs import task
 from tests.stage import Stage, go_on, play_out, set_of_tools, set_stage
 from tests.virtual_time import run_virtual
@@ -76,8 +85,8 @@ def denied_run() -> Stage:
 
 
 def failed_run() -> Stage:
-    """The provider is down."""
-    return play_out(set_stage([GONE]))
+    """The provider is down, and so is the one that takes over."""
+    return play_out(set_stage([GONE, GONE], spec=task(fallback_models=("fake/spare",))))
 
 
 def capped_run() -> Stage:
@@ -121,7 +130,25 @@ def resumed_run() -> Stage:
     return play_out(stage)
 
 
-RUNS = (good_run, denied_run, failed_run, capped_run, unpaid_run, cancelled_run, resumed_run)
+def checked_run() -> Stage:
+    """The check fails once, then passes."""
+    spec = task(verify=(VerifySpec(run="make test"),))
+    stage = set_stage([done(), done()], spec=spec)
+    sandbox = FakeSandbox(exit_codes=[1, 0])
+    stage.engine.bench = Bench(sandbox=sandbox, workspace=Path("/work"), env={})
+    return play_out(stage)
+
+
+RUNS = (
+    good_run,
+    denied_run,
+    failed_run,
+    capped_run,
+    unpaid_run,
+    cancelled_run,
+    resumed_run,
+    checked_run,
+)
 
 
 def everything_shown(stage: Stage) -> list[dict[str, Any]]:
@@ -159,6 +186,26 @@ def test_the_claude_sdk_reads_every_message(run: Any, partial: bool) -> None:
     last = parsed[-1]
     assert isinstance(last, ResultMessage)
     assert (last.subtype, last.session_id) == (stage.result["subtype"], "session-1")
+
+
+def test_stream_events_add_up_to_the_messages_they_announce() -> None:
+    """As the Claude SDK reads them: the text and each call's input, whole, under the same ids."""
+    stage = good_run()
+    view = ClaudeView(partial=True)
+    shown = [m for record in stage.sink.records for m in view.feed(record)]
+    parsed = [parse_message(message) for message in json.loads(json.dumps(shown))]
+    events = [message.event for message in parsed if isinstance(message, StreamEvent)]
+    whole = [message for message in parsed if isinstance(message, AssistantMessage)]
+    begun = [event["message"]["id"] for event in events if event["type"] == "message_start"]
+    assert begun == [message.message_id for message in whole]
+    deltas = [event["delta"] for event in events if event["type"] == "content_block_delta"]
+    blocks = [block for message in whole for block in message.content]
+    inputs = [json.loads(d["partial_json"]) for d in deltas if d["type"] == "input_json_delta"]
+    assert inputs == [block.input for block in blocks if isinstance(block, ToolUseBlock)]
+    said = "".join(block.text for block in blocks if isinstance(block, TextBlock))
+    assert "".join(delta.get("text", "") for delta in deltas) == said
+    reasons = [e["delta"]["stop_reason"] for e in events if e["type"] == "message_delta"]
+    assert reasons == [message.stop_reason for message in whole]
 
 
 def test_the_copilot_classes_keep_what_they_read() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from .script import Step, Tool, pieces
 
-PATH = "/v1/messages"
+PATH = PLAIN_PATH = "/v1/messages"
 BASE_PATH = ""
 REQUEST_ID_HEADER = "request-id"
 

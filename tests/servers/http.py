@@ -13,7 +13,7 @@ from socketserver import ThreadingTCPServer
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
-from . import anthropic_messages, openai_chat
+from . import anthropic_messages, gemini_generate, openai_chat
 from .script import F, Request, ScriptStep, Step
 
 END_OF_BODY = b"0\r\n\r\n"
@@ -23,6 +23,7 @@ class Wire(Protocol):
     """What a wire format module offers."""
 
     PATH: str
+    PLAIN_PATH: str  # of a reply that is not streamed; where both are one, the body tells
     BASE_PATH: str
     REQUEST_ID_HEADER: str
 
@@ -39,7 +40,11 @@ class Wire(Protocol):
         """A failure in the middle of a stream."""
 
 
-_WIRES: dict[str, Wire] = {"openai": openai_chat, "anthropic": anthropic_messages}
+_WIRES: dict[str, Wire] = {
+    "openai": openai_chat,
+    "anthropic": anthropic_messages,
+    "gemini": gemini_generate,
+}
 
 
 class ModelServer:
@@ -53,7 +58,7 @@ class ModelServer:
     def __init__(
         self,
         *,
-        wire: Literal["openai", "anthropic"],
+        wire: Literal["openai", "anthropic", "gemini"],
         steps: Sequence[ScriptStep],
         repeat_last: bool = False,
     ) -> None:
@@ -107,7 +112,7 @@ class ModelServer:
             return F(500, f"the step raised {failure!r}")
 
     def _entry(self, request: Request) -> ScriptStep:
-        if request.path != self.wire.PATH:
+        if request.path not in (self.wire.PATH, self.wire.PLAIN_PATH):
             return F(404, f"this server answers POST {self.wire.PATH}, not {request.path}")
         self._taken += 1
         if self._taken <= len(self._steps):
@@ -116,6 +121,11 @@ class ModelServer:
             return self._steps[-1]
         self.overrun.append(request)
         return F(500, f"the script has {len(self._steps)} steps, this is request {self._taken}")
+
+    def wants_stream(self, request: Request) -> bool:
+        """Whether the reply is asked for as server-sent events: by the body, or by the path."""
+        by_path = self.wire.PATH != self.wire.PLAIN_PATH and request.path == self.wire.PATH
+        return by_path or bool(request.body.get("stream"))
 
     def note_chunk(self, request: Request) -> None:
         """Count a chunk that was sent."""
@@ -212,7 +222,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._wait(None)
         elif step.status is not None and step.error_after_chunks is None:
             self._send_whole(step.status, step, self._error_body(step))
-        elif request.body.get("stream"):
+        elif self.server.model.wants_stream(request):
             self._stream(step, request)
         else:
             reply = self.server.model.wire.reply(step, request.body)

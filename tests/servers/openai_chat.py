@@ -8,7 +8,7 @@ from typing import Any
 
 from .script import Step, Tool, pieces
 
-PATH = "/v1/chat/completions"
+PATH = PLAIN_PATH = "/v1/chat/completions"
 BASE_PATH = "/v1"
 REQUEST_ID_HEADER = "x-request-id"
 

@@ -35,6 +35,7 @@ from runner.adapters.specfile.words import (
     VARIABLE,
     ModelName,
     ToolName,
+    ToolRule,
     key_variable,
     passed_variable,
     set_value,
@@ -49,6 +50,7 @@ from runner.core.spec import (
     ResumeSpec,
     RetrySpec,
     TaskSpec,
+    VerifySpec,
     WorkspaceSpec,
 )
 
@@ -93,6 +95,7 @@ _WORKSPACE = Record(
 _LIMITS = Record(
     cls=LimitsSpec,
     keys=(
+        _key("start", Duration(), "Longest start-up: checks, copy and snapshot.", "5m"),
         _key("model_idle", Duration(), "Longest silence inside a model's reply.", "5m"),
         _key("model_call", Duration(), "Longest model call as a whole.", "20m"),
         _key("tool", Duration(), "Longest tool call.", "15m"),
@@ -102,6 +105,12 @@ _LIMITS = Record(
             Whole(minimum=1_000),
             "Bytes of a tool's output that the model gets; the whole of it is kept on disk.",
             60_000,
+        ),
+        _key(
+            "max_verify_attempts",
+            Whole(minimum=1),
+            "How often the checks of `verify` may fail before the run ends.",
+            5,
         ),
         _key(
             "max_resumes",
@@ -172,6 +181,18 @@ _ENV = Record(
     ),
 )
 
+_VERIFY = Record(
+    cls=VerifySpec,
+    keys=(
+        _key("run", Text(expects="a command", body=True), "The bash command.", "pytest -q"),
+        _key("name", Text(), "What it is called in reports; unset: the command.", "tests"),
+        _key("timeout", Duration(), "The longest it may take.", "5m"),
+    ),
+    expects="a command, or {run, name, timeout}",
+    shorthand="run",
+    required=("run",),
+)
+
 _PRICING = Record(
     cls=PricingSpec,
     keys=(
@@ -202,6 +223,7 @@ _RETRY = Record(
 )
 
 _TOOL_LIST = ListOf(item=ToolName(), what="names of tools")
+_RULE_LIST = ListOf(item=ToolRule(), what="rules")
 
 TASK = Record(
     cls=TaskSpec,
@@ -242,6 +264,12 @@ TASK = Record(
             "anthropic/claude-sonnet-4-5",
         ),
         _key(
+            "fallback_models",
+            ListOf(item=ModelName(), what="models"),
+            "Models to go on with, in order, when one is overloaded or unavailable.",
+            ["anthropic/claude-haiku-4-5"],
+        ),
+        _key(
             "api_base",
             Text(expects="a URL", pattern="^https?://", check=url),
             "The endpoint, when it is not the provider's own.",
@@ -260,6 +288,12 @@ TASK = Record(
             TextOrFile(),
             "Stands after the system prompt.",
             "Answer in French.",
+        ),
+        _key(
+            "setting_sources",
+            ListOf(item=Choice(options=("project",), planned=("user", "local")), what="sources"),
+            "Whose instruction files load (CLAUDE.md, AGENTS.md). `[]`: none.",
+            [],
         ),
         _key(
             "autopilot",
@@ -286,16 +320,41 @@ TASK = Record(
         _key("limits", _LIMITS, "The finer limits.", {"tool": "15m"}),
         _key("resume", _RESUME, "What a resumed run does.", {"on_unknown": "stop"}),
         _key("tools", _TOOL_LIST, "The tools there are; unset: all.", ["Read", "Grep"]),
-        _key("allowed_tools", _TOOL_LIST, "Tools that may run whatever the mode.", ["Bash"]),
-        _key("disallowed_tools", _TOOL_LIST, "Tools that are taken away, in every mode.", ["Bash"]),
+        _key("allowed_tools", _RULE_LIST, "Rules for what may run.", ["Bash(npm run *)"]),
+        _key(
+            "disallowed_tools",
+            _RULE_LIST,
+            "Rules for what may not, in every mode. A whole tool is taken away.",
+            ["Bash", "Read(**/.env)"],
+        ),
+        _key(
+            "ask_tools",
+            _RULE_LIST,
+            "Rules for what a person would be asked about. Nobody is there: it is denied.",
+            ["Bash(git push *)"],
+        ),
         _key(
             "permission_mode",
             Choice(
-                options=("default", "acceptEdits", "bypassPermissions"),
-                planned=("plan", "dontAsk", "auto"),
+                options=("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"),
+                planned=("auto",),
             ),
-            "What may run without being named: reading; edits in the workspace too; everything.",
+            "What may run without a rule: reading; edits too; reading alone, whatever the rules; "
+            "nothing; everything.",
             "acceptEdits",
+        ),
+        _key(
+            "on_denied",
+            Choice(options=("report", "fail")),
+            "`fail`: a run in which a call was denied is no success.",
+            "fail",
+        ),
+        _key(
+            "verify",
+            ListOf(item=_VERIFY, what="commands"),
+            "Commands that must exit with 0 before the task counts as done. The runner runs them "
+            "in the workspace, and what fails goes back to the model.",
+            ["pytest -q", {"run": "npm test", "name": "web", "timeout": "5m"}],
         ),
         _key("env", _ENV, "What tools see of the environment.", {"pass": ["GH_TOKEN"]}),
         _key(

@@ -15,7 +15,7 @@ from typing import Any
 
 from runner.adapters.specfile.problem import INVALID, At, Invalid, Mark
 from runner.adapters.specfile.types import ExistingPath, Reader, Refusal, Schema, Text, mismatch
-from runner.adapters.specfile.yaml_document import Fields, Items, Node, Scalar
+from runner.adapters.specfile.yaml_document import Field, Fields, Items, Node, Scalar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +204,9 @@ class Record:
     def read_fields(self, node: Node, at: At) -> Any:
         """The values by dataclass field, with `INVALID` for each that was refused; `INVALID`
         alone when this is no map."""
+        if self.shorthand and isinstance(node, Scalar) and isinstance(node.value, str):
+            bare = Field(mark=node.mark, node=node)
+            node = Fields(mark=node.mark, fields={self.shorthand: bare})
         if not isinstance(node, Fields):
             return mismatch(self, node, at)
         readers = {key.name: key for key in self.keys}

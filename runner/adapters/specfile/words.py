@@ -16,6 +16,7 @@ from runner.adapters.specfile.problem import (
 )
 from runner.adapters.specfile.types import ExistingPath, Refusal, Schema, Text
 from runner.adapters.specfile.yaml_document import Node, Scalar
+from runner.core import rules
 from runner.core.messages import CONTROL_TOOLS
 
 TOOLS = (
@@ -34,14 +35,10 @@ TOOLS = (
 PLANNED_TOOLS = ("Agent", "Skill", "StructuredOutput", "ToolSearch", "WebFetch", "WebSearch")
 
 PLANNED = {
-    "fallback_models": "remove it; `retry` waits for an overloaded model",
     "effort": "remove it; the provider's default applies",
-    "ask_tools": "remove it; nobody is there to be asked, and what is not allowed is denied",
     "auto_mode": "remove it; name the tools in `allowed_tools`",
-    "on_denied": "remove it; denials are listed in the result",
     "sandbox": "remove it and run in a container; tools run as plain processes",
     "secrets": "remove it; tools do not see a variable unless `env.pass` names it",
-    "verify": "remove it; run the check as the next step of the pipeline",
     "protected_paths": "remove it; check the diff in the next step of the pipeline",
     "require_changes": "remove it; check the diff in the next step of the pipeline",
     "forbid_changes": "remove it; check the diff in the next step of the pipeline",
@@ -50,7 +47,6 @@ PLANNED = {
     "hooks": "remove it; limit the tools with `tools` and `disallowed_tools`",
     "agents": "remove it; the main agent does the whole task",
     "skills": "remove it; put what is needed into `append_system_prompt`",
-    "setting_sources": "remove it; put instructions into `append_system_prompt`",
     "compaction": "remove it; split a task that does not fit the context window",
     "reports": "remove it; `--output-format json` has everything a report needs",
 }
@@ -60,7 +56,6 @@ PLANNED_LIMITS = dict.fromkeys(
     (
         "mcp_start",
         "hook",
-        "max_verify_attempts",
         "max_structured_output_retries",
         "max_subagent_depth",
         "max_subagents",
@@ -163,7 +158,7 @@ class ToolName:
             hint = "leave it out: in autopilot it is always there, and steers the run only"
             return f"{name} is a control tool: no rule can name it", hint
         if paren and name in TOOLS:
-            message = f"{shown(text)}: rules with a specifier are not supported yet"
+            message = f"{shown(text)} is a rule, and this is a list of tools"
             return message, f"name the whole tool: {name}"
         if name in PLANNED_TOOLS or name.startswith("mcp__"):
             return f"the tool {printable(name[:60])} is not supported yet", known
@@ -175,6 +170,38 @@ class ToolName:
 
     def schema(self) -> Schema:
         return {"enum": list(TOOLS)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRule:
+    """A permission rule: the name of a tool, or `Tool(specifier)`."""
+
+    expects: str = "a rule such as Read, Bash(npm run *) or Edit(src/**)"
+
+    def read(self, node: Node, at: At) -> Any:
+        text = Text(expects=self.expects).read(node, at)
+        if isinstance(text, Invalid):
+            return text
+        name, paren, _ = text.partition("(")
+        if not paren or name not in TOOLS:
+            return ToolName(expects=self.expects).read(node, at)
+        try:
+            rules.parse(text)
+        except rules.RuleError as error:
+            return at.refuse(node.mark, f"{shown(text)} is no rule: {error}", _RULE_HINT)
+        return text
+
+    def write(self, value: Any) -> Any:
+        return value
+
+    def schema(self) -> Schema:
+        limited = "|".join((rules.COMMAND_TOOL, *rules.PATH_TOOLS))
+        return {
+            "anyOf": [{"enum": list(TOOLS)}, {"type": "string", "pattern": rf"^({limited})\(.+\)$"}]
+        }
+
+
+_RULE_HINT = "for example Bash(npm run build), Bash(npm run *), Edit(src/**), Read(//etc/hosts)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

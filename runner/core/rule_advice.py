@@ -1,0 +1,44 @@
+"""Rules that do something else than one might think: wider than they look, or never used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from runner.core.risky_options import EVALUATORS, RUNNERS, SHELLS
+from runner.core.rules import COMMAND_TOOL, Rule, command_globs, is_exact, parse
+from runner.core.spec import TaskSpec
+
+RUN_ANYTHING: Final = SHELLS.union(
+    ("python", "python3", "node", "deno", "bun", "perl", "ruby", "php", "lua", "npm", "npx"),
+    ("pnpm", "yarn", "make", "uv", "uvx", "pip", "pipx", "poetry", "docker", "podman", "git"),
+    ("go", "cargo", "awk", "gawk", "vim"),
+)
+"""Programs that run code which their arguments, or files of the workspace, name."""
+
+
+def advice(spec: TaskSpec) -> tuple[str, ...]:
+    """What to know about the rules of a spec, one line each."""
+    allowed = [parse(text) for text in spec.allowed_tools]
+    denied = [parse(text) for text in (*spec.disallowed_tools, *spec.ask_tools)]
+    bare = [rule.tool for rule in denied if rule.specifier is None]
+    found = [f"`{rule.text}` {why}" for rule in allowed for why in _about(rule)]
+    unused = [rule for rule in allowed if rule.tool in bare]
+    found += [f"`{rule.text}` never matches: {rule.tool} is denied as a whole" for rule in unused]
+    whole = [rule.tool for rule in allowed if rule.specifier is None]
+    shadowed = [r for r in allowed if r.specifier and r.tool in whole]
+    found += [f"`{r.text}` adds nothing: {r.tool} is allowed as a whole" for r in shadowed]
+    return tuple(found)
+
+
+def _about(rule: Rule) -> Iterator[str]:
+    if rule.tool != COMMAND_TOOL or rule.specifier is None or is_exact(rule):
+        return
+    first = "".join("*" if c is None else c for c in command_globs(rule.specifier)[0])
+    program = first.partition("\0")[0]
+    if "*" in program:
+        yield "is wider than it looks: it covers programs of any name that fits"
+    elif program in RUNNERS | EVALUATORS:
+        yield f"never matches: `{program}` runs or evaluates its arguments, so no * may stand there"
+    elif program in RUN_ANYTHING:
+        yield f"is wider than it looks: `{program}` can run any code"

@@ -1,0 +1,66 @@
+"""Verification: the checks of the spec, run by the runner and judged by their exit codes."""
+
+from __future__ import annotations
+
+from runner.core.events import RunnerVerifyComplete, RunnerVerifyStart, VerifyCheck
+from runner.core.spec import VerifySpec
+from runner.engine.engine import Bench, Engine
+from runner.ports import ExecRequest
+
+OUTPUT_BYTES = 8_000
+"""How much of a check's output is kept in the log and shown to the model: its end."""
+
+
+async def verify(engine: Engine, start: RunnerVerifyStart) -> None:
+    """Run every check, one after the other, and record how each ended.
+
+    After the wall clock ran out all of them together get `limits.shutdown_grace`. Cancelled:
+    there is a start without an outcome. Raises `JournalError`.
+    """
+    bench, recorder = engine.bench, engine.recorder
+    assert bench is not None, "a run with checks has a bench"
+    spec = recorder.state.need
+    recorder.record(start)
+    ends_at = None
+    if recorder.state.abort is not None:
+        ends_at = engine.clock.monotonic() + spec.limits.shutdown_grace
+    checks = []
+    for number, one in enumerate(spec.verify):
+        engine.phase = f"verify: {one.name or one.run}"
+        limit_s = one.timeout
+        if ends_at is not None:
+            limit_s = min(limit_s, max(ends_at - engine.clock.monotonic(), 0.1))
+        file = f"verify-{start.attempt}-{number}.txt"
+        checks.append(await _check(engine, bench, one, limit_s, file))
+    passed = all(check.passed for check in checks)
+    recorder.record(
+        RunnerVerifyComplete(attempt=start.attempt, passed=passed, checks=tuple(checks))
+    )
+
+
+async def _check(
+    engine: Engine, bench: Bench, one: VerifySpec, limit_s: float, file: str
+) -> VerifyCheck:
+    began = engine.clock.monotonic()
+    exit_code: int | None
+    request = ExecRequest(
+        argv=("bash", "--norc", "--noprofile", "-c", one.run),
+        cwd=bench.workspace,
+        timeout_s=limit_s,
+        max_output_bytes=OUTPUT_BYTES,
+        spill_file=engine.files_dir / file,
+        env=bench.env,
+    )
+    try:
+        result = await bench.sandbox.exec(request, lambda text: None)
+    except OSError as error:
+        exit_code, output = 127, f"bash could not be started: {error.strerror}"
+    else:
+        exit_code, output = result.exit_code, result.output
+    return VerifyCheck(
+        name=one.name or one.run,
+        passed=exit_code == 0,
+        exit_code=exit_code,
+        duration_ms=round((engine.clock.monotonic() - began) * 1000),
+        output=output.replace("\0", "\N{REPLACEMENT CHARACTER}").rstrip("\n"),
+    )

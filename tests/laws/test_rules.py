@@ -1,0 +1,95 @@
+"""Laws of permission rules: denying never allows, allowing never denies, and deny wins."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.core.permissions import FileCall, ShellCall, Subject, decide
+from runner.core.rules import Places, RuleError, parse
+from runner.core.shell import Command, Script
+from runner.core.spec import PermissionMode, TaskSpec
+
+PLACES = Places(workspace="/w", home="/home/u")
+NAMES = ["Bash", "Read", "Edit", "Write", "Grep"]
+KINDS = {"Bash": "shell", "Read": "read", "Edit": "write", "Write": "write", "Grep": "read"}
+SPECIFIC = [
+    *("Bash(npm *)", "Bash(npm test)", "Bash(git * main)", "Bash(env *)", "Bash(*)", "Bash(cat x)"),
+    *("Read(src/**)", "Read(.env)", "Edit(src/*.py)", "Edit(//etc/)", "Write(~/x)", "Read(/a)"),
+]
+RULES = st.lists(st.sampled_from(NAMES + SPECIFIC), max_size=4).map(tuple)
+RULE = st.sampled_from(NAMES + SPECIFIC)
+MODES: st.SearchStrategy[PermissionMode] = st.sampled_from(
+    ["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
+)
+WORDS = st.sampled_from(["npm", "git", "cat", "test", "x", "main", "env", "-c", "find", "-exec"])
+WORD = st.one_of(WORDS.map(lambda text: (text,)), st.just((None,)))
+COMMAND = st.builds(Command, words=st.lists(WORD, min_size=1, max_size=4).map(tuple))
+SCRIPT = st.builds(
+    Script,
+    commands=st.lists(COMMAND, max_size=3).map(tuple),
+    odd=st.sampled_from([None, None, "odd"]),
+)
+PATH = st.sampled_from(["/w/src/a.py", "/w/.env", "/etc/x", "/home/u/x", "/w/a/b", "/w", "/w/\\n"])
+FILE = st.builds(
+    FileCall, paths=st.tuples(PATH, PATH), places=st.just(PLACES), searches=st.booleans()
+)
+
+
+def asked(tool: str, data: st.DataObject) -> Subject:
+    if tool == "Bash":
+        return ShellCall(script=data.draw(SCRIPT), free=frozenset(("cat", "x")))
+    return data.draw(FILE)
+
+
+def spec(allow: tuple[str, ...], deny: tuple[str, ...], mode: PermissionMode) -> TaskSpec:
+    return TaskSpec(
+        name="n",
+        prompt="p",
+        model="m",
+        allowed_tools=allow,
+        disallowed_tools=deny,
+        permission_mode=mode,
+    )
+
+
+@given(allow=RULES, deny=RULES, more=RULE, mode=MODES, tool=st.sampled_from(NAMES), data=st.data())
+def test_a_rule_more_never_turns_the_other_way(
+    allow: tuple[str, ...],
+    deny: tuple[str, ...],
+    more: str,
+    mode: PermissionMode,
+    tool: str,
+    data: st.DataObject,
+) -> None:
+    """Another deny rule never allows what was denied, and another allow rule never denies."""
+    subject = asked(tool, data)
+    now = decide(spec(allow, deny, mode), tool, KINDS[tool], subject).allowed
+    denied_more = decide(spec(allow, (*deny, more), mode), tool, KINDS[tool], subject).allowed
+    allowed_more = decide(spec((*allow, more), deny, mode), tool, KINDS[tool], subject).allowed
+    assert denied_more <= now <= allowed_more
+
+
+@given(allow=RULES, deny=RULES, mode=MODES, tool=st.sampled_from(NAMES), data=st.data())
+def test_deny_wins(
+    allow: tuple[str, ...],
+    deny: tuple[str, ...],
+    mode: PermissionMode,
+    tool: str,
+    data: st.DataObject,
+) -> None:
+    """What deny rules alone deny is denied in every mode, whatever else allows it."""
+    subject = asked(tool, data)
+    alone = decide(spec((), deny, "bypassPermissions"), tool, KINDS[tool], subject)
+    if not alone.allowed:
+        assert decide(spec(allow, deny, mode), tool, KINDS[tool], subject).kind == "denied-by-rules"
+
+
+@given(text=st.text(max_size=30) | st.text(alphabet="Bash()*: npm'\\;", max_size=30))
+def test_a_text_is_a_rule_or_says_why_not(text: str) -> None:
+    """Nothing but the one error leaves the parser."""
+    try:
+        rule = parse(text)
+    except RuleError:
+        return
+    assert rule.text == text
