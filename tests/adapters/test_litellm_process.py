@@ -64,7 +64,7 @@ def test_nothing_is_printed(tmp_path: Path) -> None:
         check=False,
     )
     assert (run.stdout, run.stderr, run.returncode) == ("", "", 0)
-    assert json.loads((tmp_path / "report.json").read_text()) == {"failed": [10, 10], "base": None}
+    assert json.loads((tmp_path / "report.json").read_text()) == {"failed": [15, 15], "base": None}
 
 
 def test_a_cancel_during_the_import_ends_the_process() -> None:

@@ -13,6 +13,7 @@ from runner.core.messages import (
     ModelRequest,
     ReasoningBlock,
     ToolCall,
+    ToolResult,
     Usage,
     User,
 )
@@ -190,7 +191,10 @@ def test_ids_stay_unique_over_a_session(tmp_path: Path) -> None:
     """A call gets a new id when its own was used in an earlier reply."""
     model = ScriptedModel.load(script(tmp_path, "replies: [{tools: [{name: A, id: x}]}]"))
     earlier = Assistant(text="", calls=(ToolCall(id="x", name="A", arguments={}),))
-    request = ModelRequest(model="m", system="", messages=(earlier,), tools=(), max_output_tokens=5)
+    answer = ToolResult(call_id="x", name="A", content="")
+    request = ModelRequest(
+        model="m", system="", messages=(earlier, answer), tools=(), max_output_tokens=5
+    )
     assert ask(model, request)[0].calls == (ToolCall(id="x_2", name="A", arguments={}),)
 
 
