@@ -35,10 +35,11 @@ from runner.core.events import (
     UserMessage,
     VerifyCheck,
 )
+from runner.core.fold import apply
 from runner.core.messages import ModelReply, ToolCall, Usage
 from runner.core.policy import deciding_rule, next_step
 from runner.core.spec import TaskSpec
-from runner.core.state import State, apply
+from runner.core.state import State
 from runner.core.steps import AskModel, Finish, RunTools, Say, Verify
 from tests.fakes import MemoryJournal
 

@@ -41,9 +41,9 @@ from runner.core.events import (
     UserMessage,
     to_json,
 )
+from runner.core.fold import fold
 from runner.core.outcome import build_result, result_json
 from runner.core.spec import TaskSpec, WorkspaceSpec
-from runner.core.state import fold
 
 SESSION_ID = "5d0c4a1e-0000-4000-8000-000000000001"
 MODEL = "scripted:replies.yaml"

@@ -18,9 +18,10 @@ from runner.core.events import (
     SystemMessage,
     ToolListing,
 )
+from runner.core.fold import fold
 from runner.core.messages import CONTROL_TOOLS, ToolSpec
 from runner.core.spec import TaskSpec
-from runner.core.state import State, fold
+from runner.core.state import State
 from runner.engine import finish, loop
 from runner.engine.engine import Engine
 from runner.engine.loop import Interruption

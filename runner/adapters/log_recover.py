@@ -27,8 +27,9 @@ from runner.adapters.spill import check
 from runner.adapters.trees import copy_tree, remove_tree
 from runner.adapters.workspace_diff import diff_json
 from runner.core.endings import Ending
+from runner.core.fold import apply
 from runner.core.outcome import build_result, result_json
-from runner.core.state import State, apply
+from runner.core.state import State
 from runner.core.words import count
 
 PATCH = "patch.diff"

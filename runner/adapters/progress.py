@@ -33,9 +33,10 @@ from runner.core.events import (
     ToolExecutionStart,
     UserMessage,
 )
+from runner.core.fold import apply
 from runner.core.limits import budget_left_usd, continues_left, turns_left
 from runner.core.spec import TaskSpec
-from runner.core.state import MAIN, State, apply
+from runner.core.state import MAIN, State
 from runner.core.words import count, gist, one_line, span, usd
 
 TEXT_CHARS = 58

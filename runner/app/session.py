@@ -23,8 +23,9 @@ from runner.adapters.trees import copy_tree, remove_tree
 from runner.app.worksite import COPY
 from runner.app.world import RunOptions, World
 from runner.core.events import SessionResume
+from runner.core.fold import fold
 from runner.core.spec import TaskSpec
-from runner.core.state import State, fold
+from runner.core.state import State
 
 CARRIED = ("git", "files", COPY)
 """Folders of a session that a copy of it needs."""

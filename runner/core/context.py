@@ -11,7 +11,8 @@ from typing import assert_never
 
 from runner.core import wire
 from runner.core.messages import Assistant, Message, ModelRequest, ToolResult, ToolSpec, User
-from runner.core.state import State, Thread
+from runner.core.state import State
+from runner.core.thread import Thread
 
 MESSAGE_OVERHEAD_TOKENS = 16
 """Role markers and separators a provider may add around one message or call."""

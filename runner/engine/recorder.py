@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from runner.core.events import Ephemeral, Persisted, Record
-from runner.core.state import State, apply
+from runner.core.fold import apply
+from runner.core.state import State
 from runner.ports import Journal, Sink
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from itertools import takewhile
 
 from runner.core.events import Record
+from runner.core.fold import fold
 from runner.core.limits import budget_left_usd, continues_left, turns_left
 from runner.core.messages import ToolCall
 from runner.core.policy import deciding_rule
-from runner.core.state import MAIN, State, fold
+from runner.core.state import MAIN, State
 from runner.core.words import count, gist, usd
 
 

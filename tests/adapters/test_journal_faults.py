@@ -31,8 +31,8 @@ from runner.core.events import (
     SessionInfo,
     ToolExecutionStart,
 )
+from runner.core.fold import fold
 from runner.core.spec import Durability
-from runner.core.state import fold
 from runner.core.words import usd
 from runner.ports import JournalError
 from tests.sample_run import tidy_run

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from runner.adapters.log_reader import LOG, LogDamaged, LogReader
 from runner.adapters.spill import MAX_LINE_BYTES
 from runner.core.events import Record, SessionInfo
-from runner.core.state import fold
+from runner.core.fold import fold
 from tests.sample_run import start, tidy_run
 from tests.written import ODD, chained, lines_of, write_log
 

@@ -12,8 +12,9 @@ from typing import Any
 from runner import app
 from runner.adapters.journal import read_log
 from runner.adapters.specfile import load_spec
+from runner.core.fold import fold
 from runner.core.spec import TaskSpec
-from runner.core.state import State, fold
+from runner.core.state import State
 from tests.fakes import RecordingSink
 
 SESSION = "session"

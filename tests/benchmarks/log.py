@@ -24,8 +24,8 @@ from pathlib import Path
 from runner.adapters.journal import LOG, FileJournal
 from runner.adapters.log_reader import LogReader
 from runner.core.events import Persisted
+from runner.core.fold import fold
 from runner.core.spec import Durability
-from runner.core.state import fold
 from tests.fakes import FakeClock, counted_ids
 from tests.sample_run import end, ok, reply, start
 

@@ -17,8 +17,8 @@ from runner.adapters.log_reader import LogReader
 from runner.cli import main
 from runner.core.endings import Ending
 from runner.core.events import RunnerResult, SessionResume
+from runner.core.fold import fold
 from runner.core.outcome import build_result, result_json
-from runner.core.state import fold
 from tests.cli.test_commands import called, outcome
 from tests.sample_run import start
 from tests.written import lines_of, write_log

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from runner.core.events import Record, SessionResume, SessionStart
-from runner.core.state import State, apply
+from runner.core.fold import apply
+from runner.core.state import State
 
 A, B = "a" * 40, "b" * 40
 

@@ -18,9 +18,10 @@ from runner.core.endings import (
     row_of,
 )
 from runner.core.events import Abort, PermissionCompleted, SessionError, SessionUsageCheckpoint
+from runner.core.fold import apply
 from runner.core.messages import FinishReason, Usage
 from runner.core.outcome import build_result, final_text, result_json
-from runner.core.state import State, apply
+from runner.core.state import State
 from tests.fakes import call, done, reply
 from tests.logs import MODEL, Log, task
 

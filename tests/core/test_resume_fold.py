@@ -20,12 +20,14 @@ from runner.core.events import (
     ToolExecutionComplete,
     UserMessage,
 )
+from runner.core.fold import fold
 from runner.core.ledger import Ledger
 from runner.core.limits import turns_left
 from runner.core.messages import Usage, User
 from runner.core.policy import next_step
-from runner.core.state import State, Thread, fold
+from runner.core.state import State
 from runner.core.steps import AskModel, Finish
+from runner.core.thread import Thread
 from tests.fakes import call, done, reply
 from tests.logs import Log, play, task
 

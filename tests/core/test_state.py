@@ -20,8 +20,10 @@ from runner.core.events import (
     ToolExecutionComplete,
     UserMessage,
 )
+from runner.core.fold import apply, fold
 from runner.core.messages import Assistant, ToolResult, User
-from runner.core.state import MAIN, State, Thread, apply, fold
+from runner.core.state import MAIN, State
+from runner.core.thread import Thread
 from tests.fakes import call, done, reply
 from tests.logs import MODEL, PRICE, READ_ONLY, SENTENCES, Log, task
 

@@ -18,7 +18,7 @@ from runner.core.events import (
     ToolExecutionComplete,
     ToolExecutionStart,
 )
-from runner.core.state import fold
+from runner.core.fold import fold
 
 STEP = 3
 """Three tests share the kill points of one mode, so that workers share the load."""

@@ -18,7 +18,7 @@ from copilot.generated.session_events import SessionEvent, SessionEventType
 
 from runner.adapters.journal import read_log
 from runner.core.events import EPHEMERAL_TYPES
-from runner.core.state import fold
+from runner.core.fold import fold
 
 MAX_LINE_BYTES = 256 * 1024
 

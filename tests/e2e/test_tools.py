@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from runner.adapters.journal import read_log
+from runner.core.fold import fold
 from runner.core.messages import Assistant
-from runner.core.state import fold
 from tests.e2e.desk import Desk, Wire
 from tests.e2e.wires import results
 from tests.servers import D, Tool, X

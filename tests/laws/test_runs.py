@@ -27,11 +27,12 @@ from runner.core.events import (
     ToolExecutionStart,
     from_json,
 )
+from runner.core.fold import apply, fold
 from runner.core.ledger import ZERO
 from runner.core.limits import budget_reached, turns_left
 from runner.core.messages import Assistant, ToolResult
 from runner.core.policy import next_step
-from runner.core.state import State, apply, fold
+from runner.core.state import State
 from runner.core.steps import AskModel, Finish, RunTools
 from tests.fakes import FakeTool, MemoryJournal, reply
 from tests.laws.runs import killed_runs, resumed, runs
