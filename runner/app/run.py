@@ -10,40 +10,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from runner import __version__
-from runner.adapters import leftovers, preflight
+from runner.adapters import leftovers
 from runner.adapters.journal import FileJournal, LogDamaged, SessionLocked
 from runner.adapters.journal import SessionError as SessionFolderError
 from runner.adapters.retry import retry_policy
-from runner.adapters.specfile import spec_hash
 from runner.adapters.workspace import WorkspaceError
-from runner.app import artifacts, instructions, signals, startup, wiring
+from runner.app import artifacts, instructions, opening, signals, startup, wiring
 from runner.app.session import (
     Opened,
-    head_change,
     open_session,
     prompts_differ,
-    resume_event,
-    start_context,
-    widened,
 )
 from runner.app.worksite import Worksite
 from runner.app.world import Finished, RunOptions, World
-from runner.core import wire
 from runner.core.endings import Ending, ErrorType, exit_code
 from runner.core.events import (
-    Check,
-    RunnerPreflight,
-    RunnerSpec,
     SessionError,
-    SessionResume,
-    SessionStart,
-    SessionWarning,
     SystemMessage,
-    ToolListing,
     UserMessage,
 )
-from runner.core.messages import ToolSpec
 from runner.core.outcome import build_result, result_json
 from runner.core.spec import TaskSpec
 from runner.core.state import State
@@ -51,7 +36,7 @@ from runner.engine import finish, loop
 from runner.engine.engine import Engine
 from runner.engine.loop import Interruption
 from runner.engine.recorder import Recorder
-from runner.engine.recover import close_model_call, recover
+from runner.engine.recover import recover
 from runner.ports import JournalError, Model, Sink
 
 
@@ -114,7 +99,13 @@ class Run:
         """From the first event to the ending. Raises `JournalError` only."""
         deadline = None
         try:
-            self._record_start(recorder, opened)
+            opening.record_start(
+                recorder,
+                opened,
+                self._spec,
+                session_id=self._session_id,
+                now=self._world.clock.now(),
+            )
             deadline = self._deadline(recorder.state)
             engine = await self._set_up(recorder, opened, site, deadline)
             if engine is None:
@@ -142,8 +133,10 @@ class Run:
     ) -> Engine | None:
         """Check everything and wire the engine; None when a check failed (and is recorded)."""
         spec = self._spec
-        checks = self._check(opened.state, recorder.state)
+        checks = opening.check(spec, self._world.environ, recorder.state)
         failed = [check for check in checks if not check.ok]
+        if not failed:
+            self._model = wiring.model(spec, self._world.environ, opened.state.attempts_over)
         if not failed:
             await startup.prepare(
                 site,
@@ -155,7 +148,7 @@ class Run:
             )
         toolbox = wiring.toolbox(spec, site.path, self._world.environ, opened.journal.folder)
         shown = wiring.offered_tools(spec, toolbox)
-        self._record_preflight(recorder, checks, shown, site)
+        opening.record_preflight(recorder, spec, checks, shown, site, self._world.versions)
         if failed or self._model is None:
             message = "; ".join(f"{check.name}: {check.detail}" for check in failed)
             recorder.record(SessionError(error_type="preflight", message=message))
@@ -190,70 +183,12 @@ class Run:
             message = f"the outcome of {names} is unknown, and `resume.on_unknown` is stop"
             engine.recorder.record(SessionError(error_type="preflight", message=message))
 
-    def _record_start(self, recorder: Recorder, opened: Opened) -> None:
-        spec, now, journal = self._spec, self._world.clock.now(), opened.journal
-        sentences = wiring.sentences()
-        if opened.is_new:
-            recorder.record(
-                SessionStart(
-                    session_id=self._session_id,
-                    copilot_version=__version__,
-                    start_time=now,
-                    selected_model=spec.model,
-                    context=start_context(Path(spec.workspace.path)),
-                )
-            )
-        else:
-            resume = resume_event(opened, spec, sentences, now)
-            journal.retire_result()
-            recorder.record(resume)
-            if journal.torn is not None:
-                recorder.record(journal.torn)
-            close_model_call(recorder)
-            self._sweep(recorder)
-            _warn_of_head(recorder, opened.state, resume)
-        recorder.record(
-            RunnerSpec(spec=wire.encode(spec), spec_hash=spec_hash(spec), sentences=sentences)
-        )
-        if opened.state.spec is not None and (more := widened(opened.state.spec, spec)):
-            message = f"the rules are wider than before: {'; '.join(more)}"
-            recorder.record(SessionWarning(warning_type="permissions_widened", message=message))
-
-    def _record_preflight(
-        self,
-        recorder: Recorder,
-        checks: tuple[Check, ...],
-        shown: tuple[ToolSpec, ...],
-        site: Worksite,
-    ) -> None:
-        recorder.record(
-            RunnerPreflight(
-                checks=checks,
-                tools=tuple(ToolListing(name=t.name, read_only=t.read_only) for t in shown),
-                sandbox="process",
-                workspace=str(site.path),
-                prices=preflight.prices(self._spec),
-                versions={"runner": __version__, **self._world.versions},
-            )
-        )
-        _warn_of_no_diff(recorder, site)
-
-    def _check(self, before: State, now: State) -> tuple[Check, ...]:
-        checks = preflight.run_checks(self._spec, self._world.environ)
-        most = self._spec.limits.max_resumes
-        if now.resumes > most:
-            detail = f"killed {now.resumes} times in a row; `limits.max_resumes` allows {most}"
-            checks = (*checks, Check(name="resumes", ok=False, detail=detail))
-        if all(check.ok for check in checks):
-            self._model = wiring.model(self._spec, self._world.environ, before.attempts_over)
-        return checks
-
     async def _finish(
         self, recorder: Recorder, opened: Opened, site: Worksite, ending: Ending
     ) -> Finished:
-        self._sweep(recorder)
+        opening.sweep(recorder, self._session_id)
         diff = await site.diff(self._spec.limits.shutdown_grace)
-        _warn_of_no_diff(recorder, site)
+        opening.warn_of_no_diff(recorder, site)
         result = finish.record_result(
             recorder,
             ending,
@@ -264,15 +199,6 @@ class Run:
         opened.journal.write_result(result)
         folder = opened.journal.folder
         return Finished(result=result, exit_code=exit_code(ending), folder=folder)
-
-    def _sweep(self, recorder: Recorder) -> None:
-        """End what tools left running, now or before the last kill, and say so."""
-        survivors = leftovers.sweep(self._session_id)
-        if survivors:
-            text = f"killed {len(survivors)} left-over processes: {', '.join(survivors)}"
-            recorder.record(
-                SessionWarning(warning_type="survivors", message=text, survivors=survivors)
-            )
 
     def _written(self, journal: FileJournal, result: Mapping[str, Any]) -> Finished:
         """The run had ended, and only its result was not written any more."""
@@ -323,15 +249,3 @@ def _is_over(deadline: float | None) -> bool:
 
 def _trace(bug: Exception) -> str:
     return "".join(traceback.format_exception(bug))
-
-
-def _warn_of_head(recorder: Recorder, before: State, resume: SessionResume) -> None:
-    if change := head_change(before, resume.context):
-        message = f"HEAD of the workspace was {change[0]} and is {change[1]} now"
-        recorder.record(SessionWarning(warning_type="head_changed", message=message))
-
-
-def _warn_of_no_diff(recorder: Recorder, site: Worksite) -> None:
-    if site.problem is not None:
-        recorder.record(SessionWarning(warning_type="no_diff", message=site.problem))
-        site.problem = None
