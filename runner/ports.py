@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from runner.core.events import Event, FileEffect, FileState, Persisted, Record
+from runner.core.events import Ephemeral, Event, FileEffect, FileState, Persisted, Record
+from runner.core.hook_answers import HookRun
 from runner.core.messages import ModelReply, ModelRequest, ToolSpec
-from runner.core.permissions import ShellCall
+from runner.core.spec import HookSpec
 from runner.core.state import State
+from runner.core.subjects import ShellCall
 
 T = TypeVar("T")
 
@@ -105,7 +107,12 @@ class ToolFailure(Exception):
 
 
 class ToolDenied(ToolFailure):
-    """The call reached for something outside its roots; it counts as a permission denial."""
+    """The call reached for something outside its roots, or protected; it counts as a permission
+    denial, by `rule`."""
+
+    def __init__(self, message: str, *, rule: str = "workspace roots") -> None:
+        super().__init__(message)
+        self.rule = rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,13 +133,17 @@ class ToolOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """What a tool may use: limits, a place for whole outputs, and live progress."""
+    """What a tool may use: limits, a place for whole outputs, and live progress.
+
+    `mask` takes secrets out of a text: to be called before it is cut or put into a file.
+    """
 
     call_id: str
     timeout_s: float
     max_output_bytes: int
     spill_dir: Path
     on_progress: Callable[[str], None]
+    mask: Callable[[str], str] = str
 
 
 class Tool(Protocol):
@@ -185,7 +196,8 @@ class CommandTool(Tool, Protocol):
 class ExecResult:
     """How a process ended. `exit_code` is None when it was killed at `timeout_s`.
 
-    `output` is stdout and stderr together, head and tail when it was long; `total_bytes` is
+    `output` is stdout and stderr together, head and tail when it was long, or stdout alone, when
+    stderr was asked for by itself and is in `errors`; `total_bytes` is
     how much there was and `output_file` where the whole of it (up to the file cap) is.
     """
 
@@ -196,11 +208,14 @@ class ExecResult:
     output_file: Path | None = None
     cwd: Path | None = None
     survivors: tuple[int, ...] = ()
+    errors: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecRequest:
-    """One process to run: its own session, empty stdin, exactly this environment.
+    """One process to run: its own session, exactly this environment, `stdin` to read.
+
+    With `split_errors` stdout and stderr are kept apart.
 
     With `report_cwd` the process gets the number of a private descriptor as one more argument;
     the last NUL-ended path it writes there becomes `ExecResult.cwd`.
@@ -213,6 +228,8 @@ class ExecRequest:
     spill_file: Path | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     report_cwd: bool = False
+    stdin: bytes = b""
+    split_errors: bool = False
 
 
 class Sandbox(Protocol):
@@ -230,8 +247,46 @@ class Sandbox(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """One look at everything protected, by name: what is there (as `runner.protection` has it),
+    and a mark that changes with each write."""
+
+    there: Mapping[str, str]
+    writes: Mapping[str, str]
+
+
+class Guard(Protocol):
+    """Looks at what is protected."""
+
+    async def look(self, known: tuple[str, ...]) -> Sight:
+        """What is there now. Of `known` names that no longer are files or links it says what
+        they are. Changes nothing, follows no link, runs nothing, never raises."""
+        ...
+
+
 class JournalError(Exception):
     """A fact could not be made durable; the run must stop at once and pay for nothing more."""
+
+
+class Redaction(Protocol):
+    """Takes secrets out of events before anybody sees them. Synchronous, never raises."""
+
+    def text(self, text: str) -> str:
+        """The text with every secret masked."""
+        ...
+
+    def fact(self, event: Persisted) -> Persisted:
+        """The event as it may stand in the log."""
+        ...
+
+    def live(self, event: Ephemeral) -> tuple[Ephemeral, ...]:
+        """What of it can be shown now: a piece that may begin a secret waits for the next."""
+        ...
+
+    def before(self, event: Persisted) -> tuple[Ephemeral, ...]:
+        """The pieces that waited, now that this event says the whole."""
+        ...
 
 
 class Journal(Protocol):
@@ -249,6 +304,16 @@ class Journal(Protocol):
     @property
     def head(self) -> str | None:
         """SHA-256 of the last line written."""
+        ...
+
+
+class Hooks(Protocol):
+    """Runs the hooks of the spec."""
+
+    async def run(self, hook: HookSpec, payload: Mapping[str, Any], timeout_s: float) -> HookRun:
+        """Tell one hook of an event and wait for its end, `timeout_s` at most. `payload` holds
+        what is particular to the event. Never raises. On return, timeout or cancel the process
+        tree is gone."""
         ...
 
 

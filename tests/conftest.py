@@ -46,6 +46,7 @@ EXPECTED_SKIPS = (
     "this machine has no pid namespaces for us",
     "no tmpfs can be mounted here",
     "strace may not trace here",
+    "no Chromium on this machine",
 )
 
 

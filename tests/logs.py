@@ -18,6 +18,7 @@ from runner.core.events import (
     PriceListing,
     Reasoning,
     RunnerPreflight,
+    RunnerProtectionCheck,
     RunnerResult,
     RunnerSpec,
     RunnerVerifyComplete,
@@ -34,13 +35,14 @@ from runner.core.events import (
     ToolRequest,
     UserMessage,
     VerifyCheck,
+    WindowListing,
 )
 from runner.core.fold import apply
 from runner.core.messages import ModelReply, ToolCall, Usage
 from runner.core.policy import deciding_rule, next_step
 from runner.core.spec import TaskSpec
 from runner.core.state import State
-from runner.core.steps import AskModel, Finish, RunTools, Say, Verify
+from runner.core.steps import AskModel, Compare, Finish, RunTools, Say, Verify
 from tests.fakes import MemoryJournal
 
 MODEL = "fake/model"
@@ -61,6 +63,8 @@ SENTENCES = {
     "applied": "{path} is changed already.",
     "task_complete": "The task is marked complete.",
     "task_blocked": "The task is marked blocked.",
+    "compact": "Summarise. Mind: {focus}",
+    "compacted": "Task: {task} Summary: {summary}",
 }
 READ_ONLY = ("Read", "Glob", "Grep")
 
@@ -83,6 +87,12 @@ def task(**changes: Any) -> TaskSpec:
     return TaskSpec(**{**defaults, "permission_mode": "bypassPermissions", **changes})
 
 
+def windows_of(spec: TaskSpec) -> tuple[WindowListing, ...]:
+    """The window the spec says, as the preflight records it."""
+    window = spec.compaction.window
+    return () if window is None else (WindowListing(model=spec.model, tokens=window),)
+
+
 def opening(
     spec: TaskSpec, *, tools: tuple[ToolListing, ...] = (), price: PriceListing | None = PRICE
 ) -> tuple[Persisted, ...]:
@@ -101,6 +111,7 @@ def opening(
             sandbox="process",
             workspace="/work",
             prices=() if price is None else (price,),
+            windows=windows_of(spec),
             versions={"runner": "0.1.0"},
         ),
         SystemMessage(content="You are careful."),
@@ -285,6 +296,8 @@ def play(log: Log, *script: ModelReply | tuple[ModelReply, str]) -> Played:
             case RunTools(calls=calls):
                 log.runs(*calls)
                 ran += [call.name for call in calls]
+            case Compare():
+                log.add(RunnerProtectionCheck())
             case Verify(start=start):
                 log.add(start, verified(exit_code=0, attempt=start.attempt))
             case AskModel():

@@ -19,7 +19,7 @@ from runner.core.events import (
     ToolListing,
 )
 from runner.core.fold import fold
-from runner.core.messages import CONTROL_TOOLS, ToolSpec
+from runner.core.messages import CONTROL_TOOLS, OUTPUT_TOOL, ToolSpec
 from runner.core.spec import TaskSpec
 from runner.core.state import State
 from runner.engine import finish, loop
@@ -36,7 +36,7 @@ NOWHERE = Path("/nowhere")
 
 CONTROL_SPECS = tuple(
     ToolSpec(name=name, description=name, input_schema={"type": "object"})
-    for name in sorted(CONTROL_TOOLS)
+    for name in sorted(CONTROL_TOOLS - {OUTPUT_TOOL})
 )
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from runner.adapters.redact import NOTHING, Mask
 from runner.core.truncate import fit, join
 
 FILE_CAP_BYTES = 64 * 1024 * 1024
@@ -19,7 +20,7 @@ class Capture:
 
     The file is made only when there are more than `max_bytes`, with mode 0600, and stops at
     `FILE_CAP_BYTES`; what comes after is counted and dropped. `on_output` hears the newest text
-    at most ten times a second.
+    at most ten times a second. Secrets are masked before anything is kept, cut or shown.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class Capture:
         spill_file: Path | None,
         on_output: Callable[[str], None],
         now: Callable[[], float],
+        mask: Mask = NOTHING,
     ) -> None:
         self.total_bytes = 0
         self._max_bytes = max_bytes
@@ -39,6 +41,7 @@ class Capture:
         self._spilled_bytes = 0
         self._on_output = on_output
         self._now = now
+        self._unmasked = mask.byte_stream()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._pending = ""
         self._shown_at = now()
@@ -55,6 +58,18 @@ class Capture:
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes of output."""
+        self._take(self._unmasked.feed(chunk))
+
+    def close(self) -> None:
+        """Take what was held back, show what is pending and close the file."""
+        self._take(self._unmasked.close())
+        if self._pending:
+            self._on_output(self._pending)
+            self._pending = ""
+        if self._spill_fd is not None:
+            os.close(self._spill_fd)
+
+    def _take(self, chunk: bytes) -> None:
         was_truncated = self.truncated
         self.total_bytes += len(chunk)
         if self.truncated and not was_truncated:
@@ -66,14 +81,6 @@ class Capture:
         if len(self._tail) > 2 * self._max_bytes:
             del self._tail[: -self._max_bytes or None]
         self._show(chunk)
-
-    def close(self) -> None:
-        """Show what is pending and close the file."""
-        if self._pending:
-            self._on_output(self._pending)
-            self._pending = ""
-        if self._spill_fd is not None:
-            os.close(self._spill_fd)
 
     def text(self) -> str:
         """What was printed, undecodable bytes replaced, in at most `max_bytes` of UTF-8."""

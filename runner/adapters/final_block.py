@@ -45,10 +45,21 @@ def _facts(result: Mapping[str, Any], state: State) -> dict[str, str]:
     return {
         "turns": _turns(result, state),
         "cost": _cost(result, state),
+        "overshoot": _overshoot(result, state),
         "time": span(result["duration_ms"] / 1000),
         "denied": _denials(result),
+        "sandbox": _sandbox(result),
         "changed": _changes(result.get("workspace_diff")),
     }
+
+
+def _sandbox(result: Mapping[str, Any]) -> str:
+    report = result.get("sandbox_report")
+    if not report:
+        return ""
+    if report["tier"] == "process":
+        return f"process: no boundary ({report.get('reason') or 'nothing better works here'})"
+    return f"{report['tier']}, network {report['network']}"
 
 
 def _row(name: str, text: str) -> Span:
@@ -73,6 +84,16 @@ def _cost(result: Mapping[str, Any], state: State) -> str:
     of = "" if cap is None else f" of {usd(cap)}"
     basis = _BASES.get(result["cost_basis"], "")
     return f"{usd(spent)}{of}{f' ({basis})' if basis else ''}"
+
+
+def _overshoot(result: Mapping[str, Any], state: State) -> str:
+    """How far over the cap the bill can be although spending is not; only told with a cap."""
+    if state.spec is None or state.spec.max_budget_usd is None or not result["num_llm_calls"]:
+        return ""
+    over = Decimal(str(result.get("max_overshoot_usd", 0)))
+    if not over:
+        return "none, even if the provider billed more tokens than it reported"
+    return f"at most {usd(over)} over the cap, if the provider billed more than it reported"
 
 
 _BASES = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
@@ -17,16 +18,32 @@ _MAX_BYTES = 16 * 1024 * 1024
 """A list of packed refs may be long; everything else is a line."""
 
 
-def head_commit(folder: Path) -> str | None:
-    """The commit at HEAD of the repository that `folder` is in. None without one."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitFolders:
+    """A checkout's root, its own git folder, and the one it shares with other worktrees."""
+
+    root: Path
+    own: Path
+    common: Path
+
+
+def git_folders(folder: Path) -> GitFolders | None:
+    """Where git keeps the checkout that `folder` is in. None when it is in none."""
     for place in (folder, *folder.parents):
         dot_git = place / ".git"
         if dot_git.is_dir():
-            return _head(dot_git, dot_git)
+            return GitFolders(root=place, own=dot_git, common=dot_git)
         if pointer := _text(dot_git):  # a linked worktree, or a submodule
-            git_dir = place / pointer.removeprefix("gitdir:").strip()
-            return _head(git_dir, git_dir / (_text(git_dir / "commondir").strip() or "."))
+            own = place / pointer.removeprefix("gitdir:").strip()
+            common = own / (_text(own / "commondir").strip() or ".")
+            return GitFolders(root=place, own=own, common=common)
     return None
+
+
+def head_commit(folder: Path) -> str | None:
+    """The commit at HEAD of the repository that `folder` is in. None without one."""
+    found = git_folders(folder)
+    return None if found is None else _head(found.own, found.common)
 
 
 def _head(git_dir: Path, common_dir: Path) -> str | None:

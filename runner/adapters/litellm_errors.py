@@ -19,9 +19,14 @@ from typing import Any
 
 from runner.ports import ModelError, ModelErrorKind
 
+CUT = "the reply ended before it was complete"
 _MAX_MESSAGE_CHARS = 300
 _UNREACHED = frozenset({"ConnectError", "ConnectTimeout", "ClientConnectorError", "gaierror"})
 _UNTRUSTED = frozenset({"SSLCertVerificationError"})
+_LOST = _UNREACHED | _UNTRUSTED | {"ClientError", "RemoteProtocolError"}
+_PROVIDERS_OWN = frozenset({"BaseLLMException", "OpenAIError"})
+_UNREADABLE = frozenset({"DecodingError", "ValueError"})
+_STUMBLES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError)
 _GATEWAY_LOST_IT = frozenset({504, 524})
 
 _CONTEXT = re.compile(
@@ -34,8 +39,16 @@ _QUOTA = re.compile(
     r"|billing|out of credits",
     re.IGNORECASE,
 )
-# Google words a full minute like an empty account, and says when to come back.
-_COMES_BACK = re.compile(r"retry in ([0-9.]+) ?s|\"retryDelay\": ?\"([0-9.]+)s\"")
+# What litellm says of a stream that ends too early.
+_NO_END = re.compile(r"ended before a finish_reason|stream before any terminal event")
+_TOO_FAST = re.compile(r"rate.?limit|too many requests", re.IGNORECASE)
+_TITLE = re.compile(r"<title>([^<]*)", re.IGNORECASE)
+# Google words a full minute like an empty account, and says when to come back; OpenAI says when
+# with an error in a stream, which has no headers.
+_COMES_BACK = re.compile(
+    r"(?:retry|try again) in (?:(?P<min>[0-9]{1,4})m)?(?P<wait>[0-9.]{1,9}) ?(?P<unit>m?s)\b"
+    r"|\"retryDelay\": ?\"(?P<delay>[0-9.]{1,9})s\""
+)
 _UNKNOWN_MODEL = re.compile(
     r"LLM Provider NOT provided|model.{0,80}(not found|does not exist|not exist)", re.IGNORECASE
 )
@@ -44,6 +57,8 @@ _NO_KEY = re.compile(
     r"|could not (resolve|find|locate|load).{0,30}credentials",
     re.IGNORECASE,
 )
+# litellm's own refusal, before anything is sent; its advice is for those who call it themselves.
+_UNSUPPORTED = re.compile(r"does not support parameters: \[(.+?)\], for model=(\S+?)\. To drop")
 _WRAPPING = re.compile(r"^(?:litellm\.\w+: |(?:Timeout )?\w*(?:Error|Exception)(?: -|:) )+")
 _BYTES = ("b'", 'b"')
 _ADVERT = re.compile(
@@ -53,28 +68,31 @@ _ADVERT = re.compile(
 )
 
 
-def classify(error: Exception, *, started: bool, secret: str | None) -> ModelError:
+def classify(error: Exception, *, reading: bool, started: bool, secret: str | None) -> ModelError:
     """What `error` means for the run.
 
-    `started` says that part of the reply had arrived; `secret` is blotted out of the message.
+    `reading` says that the stream was open, or about to be; `started` that part of the reply had
+    arrived; `secret` is blotted out of the message.
     """
     top = getattr(error, "original_exception", None) or error
     causes = tuple(_causes(top))
     answer = next((e.response for e in causes if _is(e, "HTTPStatusError")), None)
     status = _status(top, answer)
-    wording = _wording(top, answer)
+    body = "" if answer is None else _body(answer)
+    wording = "\n".join(part for part in (body, *_wordings(top, causes)) if part)
     names = {name for cause in causes for name in _names(cause)}
-    kind = _kind(top, status, wording)
+    kind = _kind(top, status, wording, lost=bool(names & _LOST))
     if answer is None and not started and _NO_KEY.search(wording):
         kind = "authentication"  # nothing was sent; some providers' code says 500
     retryable = kind in ("rate_limit", "provider_unavailable") and not names & _UNTRUSTED
+    message = _told(body, status) if answer is not None else _untold(causes, names, kind)
     return ModelError(
         kind,
-        _message(wording, status, causes, secret),
+        _short(message, secret),
         retryable=retryable,
         status_code=status,
         retry_after_s=_retry_after_s(answer, wording) if retryable else None,
-        may_bill=started or _accepted(kind, answer, status, names),
+        may_bill=started or _accepted(kind, answer, status, names, reading=reading),
     )
 
 
@@ -103,8 +121,10 @@ def _status(error: Exception, answer: Any) -> int | None:
     return status if isinstance(status, int) and 400 <= status < 500 and status != 408 else None
 
 
-def _kind(error: Exception, status: int | None, wording: str) -> ModelErrorKind:
-    """The first row that fits; only a refused request gets past the first one."""
+def _kind(error: Exception, status: int | None, wording: str, *, lost: bool) -> ModelErrorKind:
+    """The first row that fits; only a refused request gets past the first two."""
+    if status is None and not lost and (said := _said_in_a_stream(wording)):
+        return said
     if status is None or status >= 500 or status in (408, 409):
         return "provider_unavailable"
     if status == 402 or (_QUOTA.search(wording) and not _COMES_BACK.search(wording)):
@@ -120,31 +140,79 @@ def _kind(error: Exception, status: int | None, wording: str) -> ModelErrorKind:
     return "invalid_request"
 
 
-def _accepted(kind: ModelErrorKind, answer: Any, status: int | None, names: set[str]) -> bool:
+def _said_in_a_stream(wording: str) -> ModelErrorKind | None:
+    """The kind of an error that came as a part of a reply, where it is told by its words only."""
+    if _COMES_BACK.search(wording):
+        return "rate_limit"
+    rows: tuple[tuple[re.Pattern[str], ModelErrorKind], ...] = (
+        (_QUOTA, "quota"),
+        (_CONTEXT, "context_limit"),
+        (_TOO_FAST, "rate_limit"),
+    )
+    return next((kind for pattern, kind in rows if pattern.search(wording)), None)
+
+
+def _accepted(
+    kind: ModelErrorKind, answer: Any, status: int | None, names: set[str], *, reading: bool
+) -> bool:
     """Whether the provider may have worked on a request that failed before its first piece."""
     if answer is not None:
         return status in _GATEWAY_LOST_IT
-    return kind == "provider_unavailable" and not names & (_UNREACHED | _UNTRUSTED)
+    return (reading or kind == "provider_unavailable") and not names & (_UNREACHED | _UNTRUSTED)
 
 
 # -- words ---------------------------------------------------------------------------------------
 
 
-def _wording(error: Exception, answer: Any) -> str:
-    """All that the provider said, for patterns to look at: its body, or litellm's copy of it."""
-    body = getattr(error, "body", None)
-    told = json.dumps(body, default=str) if isinstance(body, Mapping) else ""
-    return "\n".join(part for part in (str(getattr(error, "message", error)), told) if part)
+def _body(answer: Any) -> str:
+    """What the server sent with its status; nothing when it was not read to its end."""
+    try:
+        return str(answer.text)
+    except RuntimeError:
+        return ""
 
 
-def _message(wording: str, status: int | None, causes: tuple[Any, ...], secret: str | None) -> str:
-    names = {name for cause in causes for name in _names(cause)}
-    if status is None and names & _UNREACHED:
-        text = f"cannot connect: {causes[-1]}"
-    elif status is None and "ClientError" in names:
-        text = "the connection was lost before the reply was complete"
-    else:
-        text = _sentence(wording) or f"HTTP status {status}"
+def _wordings(error: Exception, causes: tuple[Any, ...]) -> Iterator[str]:
+    """What litellm says of an error, and the provider's body where one of the causes kept it."""
+    yield str(getattr(error, "message", error))
+    for cause in causes:
+        if isinstance(body := getattr(cause, "body", None), Mapping):
+            yield json.dumps(body, default=str)
+
+
+def _told(body: str, status: int | None) -> str:
+    """An error by the words of the server: its sentence, or the title of its page."""
+    page = _TITLE.search(body)
+    said = page[1] if page else "" if body.lstrip().startswith("<") else _sentence(body)
+    return " ".join(said.split()) or f"HTTP status {status}"
+
+
+def _untold(causes: tuple[Any, ...], names: set[str], kind: ModelErrorKind) -> str:
+    """An error without an answer of its own: what happened, or what was said in the stream."""
+    if match := _UNSUPPORTED.search(str(causes[0])):
+        parameters = match[1].replace("'", "`")
+        return f"{match[2]} takes no {parameters}: not a model for this task; choose another one"
+    if names & _UNREACHED:
+        return f"cannot connect: {causes[-1]}"
+    if "ClientError" in names:
+        return "the connection was lost before the reply was complete"
+    if _NO_END.search(str(causes[0])):
+        return CUT
+    if kind == "provider_unavailable" and (fault := _unreadable(causes)) is not None:
+        return f"the reply cannot be read: {fault}" if fault else "the reply cannot be read"
+    said = next((e for e in reversed(causes) if _names(e) & _PROVIDERS_OWN), causes[0])
+    return _sentence(str(getattr(said, "message", said))) or type(causes[0]).__name__
+
+
+def _unreadable(causes: tuple[Any, ...]) -> str | None:
+    """What was wrong with the bytes, as far as it was them and not litellm that stumbled."""
+    if any(_names(cause) & _UNREADABLE for cause in causes[-2:]):
+        return str(causes[-1]).partition("\n")[0]
+    return "" if isinstance(causes[-1], _STUMBLES) else None
+
+
+def _short(text: str, secret: str | None) -> str:
+    text = text.encode("utf-8", "replace").decode("utf-8")
     if secret:
         text = text.replace(secret, "***")
     return text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[: _MAX_MESSAGE_CHARS - 1]}…"
@@ -197,8 +265,16 @@ def _retry_after_s(answer: Any, wording: str) -> float | None:
     if seconds is None and value:
         seconds = _until(value, headers.get("date"))
     if seconds is None and (match := _COMES_BACK.search(wording)):
-        seconds = _number(match[1] or match[2])
+        seconds = _in_words(match)
     return seconds
+
+
+def _in_words(match: re.Match[str]) -> float | None:
+    """`12.5s`, `250ms`, `6m0s`."""
+    wait = _number(match["wait"] or match["delay"])
+    if wait is None:
+        return None
+    return 60 * int(match["min"] or 0) + (wait / 1000 if match["unit"] == "ms" else wait)
 
 
 def _number(text: str | None) -> float | None:

@@ -1,8 +1,8 @@
 """Puts a streamed reply together from litellm's chunks, and reads what the provider reported.
 
 Rules of this file:
-* Usage is what the provider sent in this stream, or None. litellm makes up an estimate when the
-  server sends none; only the chunks it kept tell the two apart.
+* Usage is what the provider sent in this stream, or None, and a reply is complete when the provider
+  said why it ends. litellm makes up both where the server sends none; only the chunks it kept tell.
 * Counts that cannot be true are no counts.
 * litellm hands on what a server sent, whatever it is: what has not the type it should have is not
   there, so that a nonsensical reply is charged and answered like any other.
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from runner.adapters.litellm_wire import REDACTED
+from runner.adapters.litellm_wire import REDACTED, SEALED
 from runner.adapters.tool_calls import RawCall, tool_calls
 from runner.core.messages import FinishReason, ModelReply, ReasoningBlock, Usage
 from runner.ports import Delta
@@ -45,6 +45,7 @@ class ReplyParts:
     text: list[str] = field(default_factory=list)
     unsigned: list[str] = field(default_factory=list)
     thoughts: dict[int, _Thought] = field(default_factory=dict)
+    sealed: list[ReasoningBlock] = field(default_factory=list)
     calls: list[_Call] = field(default_factory=list)
     by_index: dict[int, _Call] = field(default_factory=dict)
     finish: str | None = None
@@ -55,6 +56,13 @@ class ReplyParts:
             if not getattr(choice, "index", 0):
                 self.finish = _text(choice, "finish_reason") or self.finish
                 yield from self._take(getattr(choice, "delta", None))
+
+    def refuse(self, text: str) -> Iterator[Delta]:
+        """The model would not answer, and said so beside the text."""
+        if text:
+            self.text.append(text)
+            self.finish = "refusal"
+            yield Delta(kind="text", text=text)
 
     def reply(self, *, taken: Collection[str], usage: Usage | None) -> ModelReply:
         """The reply as far as it has come; `taken` are the call ids of earlier replies."""
@@ -87,6 +95,9 @@ class ReplyParts:
         for block in _list(delta, "thinking_blocks"):
             if isinstance(block, dict):
                 self._take_thought(SimpleNamespace(**block))
+        for item in _list(delta, "reasoning_items"):
+            if isinstance(item, dict):
+                self._take_item(SimpleNamespace(**item))
         for call in _list(delta, "tool_calls"):
             self._take_call(call)
 
@@ -98,6 +109,15 @@ class ReplyParts:
             thought.signature = REDACTED + _text(block, "data")
         else:
             thought.signature = _text(block, "signature") or thought.signature
+
+    def _take_item(self, item: Any) -> None:
+        """A whole item of OpenAI's responses; its text is in `reasoning_content` too. Without
+        what is encrypted the provider would look for an item that it did not keep."""
+        if (encrypted := _text(item, "encrypted_content")) and (item_id := _text(item, "id")):
+            parts = [part for part in _list(item, "summary") if isinstance(part, dict)]
+            text = "\n\n".join(str(part.get("text", "")) for part in parts)
+            signature = f"{SEALED}{item_id}:{encrypted}"
+            self.sealed.append(ReasoningBlock(text=text, signature=signature))
 
     def _take_call(self, piece: Any) -> None:
         """A piece of a call. Some servers give every call the index 0, but always a new id."""
@@ -116,7 +136,8 @@ class ReplyParts:
         signed = [thought for thought in self.thoughts.values() if thought.signature]
         for thought in signed:
             yield ReasoningBlock(text="".join(thought.text), signature=thought.signature)
-        if self.unsigned and not signed:
+        yield from self.sealed
+        if self.unsigned and not signed and not self.sealed:
             yield ReasoningBlock(text="".join(self.unsigned))
 
 
@@ -136,6 +157,15 @@ def _index(holder: Any, default: int) -> int:
 
 
 # -- usage ---------------------------------------------------------------------------------------
+
+
+def is_finished(chunks: Iterable[Any]) -> bool:
+    """Whether the provider said why the reply ends, going by the chunks that litellm kept.
+
+    Without it a stream was cut, or the server answered with something that is no reply at all.
+    """
+    choices = (choice for chunk in chunks for choice in _list(chunk, "choices"))
+    return any(_text(choice, "finish_reason") for choice in choices)
 
 
 def reported_usage(chunks: Iterable[Any]) -> Usage | None:
@@ -177,7 +207,9 @@ def _usage(reports: list[Any]) -> Usage:
     written = _count(inputs, "cache_creation_tokens")
     # Some providers count reasoning beside the output, and show it only in the total.
     output = max(_count(reports, "completion_tokens"), _count(reports, "total_tokens") - prompt)
-    if prompt == 0 or read + written > prompt:
+    # A total that falls back to nothing is a count that litellm could not read.
+    taken_back = 0 == _count(reports[-1:], "completion_tokens") < output
+    if prompt == 0 or read + written > prompt or taken_back:
         raise _Untrue
     return Usage(
         input_tokens=prompt - read - written,

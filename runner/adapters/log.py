@@ -1,7 +1,7 @@
 """stderr: lines for people, or JSON for machines, from the run and from the libraries it uses.
 
-Rules of this file: everything that comes in may hold text of others, so it is made inert first;
-colour and the markers of CI systems are added after that, and only here.
+Rules of this file: everything that comes in may hold text of others, so secrets in it are masked
+and it is made inert first; colour and the markers of CI systems are added after that, only here.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from structlog.typing import EventDict, Processor
 
 from runner.adapters.ci_text import Ci, inert, inert_json
 from runner.adapters.outlet import Outlet
+from runner.adapters.redact import NOTHING, Mask
 
 LogFormat = Literal["console", "plain", "json"]
 Style = Literal["plain", "dim", "bold", "good", "warn", "bad"]
@@ -62,10 +63,10 @@ Say = Callable[[Line], None]
 
 @contextmanager
 def open_log(
-    outlet: Outlet, *, log_format: LogFormat, colour: bool, ci: Ci | None
+    outlet: Outlet, *, log_format: LogFormat, colour: bool, ci: Ci | None, mask: Mask = NOTHING
 ) -> Iterator[Say]:
     """Say lines on `outlet`, and let the libraries' warnings come out the same way meanwhile."""
-    render = _render_json if log_format == "json" else _text_renderer(colour, ci)
+    render = _json_renderer(mask) if log_format == "json" else _text_renderer(colour, ci, mask)
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
     log = structlog.wrap_logger(
         _OutletLogger(outlet),
@@ -128,24 +129,29 @@ def _library_logs(
         root.removeHandler(handler)
 
 
-def _render_json(_logger: Any, _method: str, event: EventDict) -> str:
-    line = event.pop("line", None)
-    if isinstance(line, Line):
-        if line.group == "close":
-            return ""
-        if line.at:
-            event["timestamp"] = line.at
-        title = line.text.strip().partition("\n")[0]
-        event.update({"message": " ".join(title.split()), **line.fields})
-    return inert_json(json.dumps(event, default=str))
+def _json_renderer(mask: Mask) -> Processor:
+    def render(_logger: Any, _method: str, event: EventDict) -> str:
+        line = event.pop("line", None)
+        if isinstance(line, Line):
+            if line.group == "close":
+                return ""
+            if line.at:
+                event["timestamp"] = line.at
+            title = line.text.strip().partition("\n")[0]
+            event.update({"message": " ".join(title.split()), **line.fields})
+        plain = json.loads(json.dumps(event, default=str))
+        return inert_json(json.dumps(mask.value(plain)))
+
+    return render
 
 
-def _text_renderer(colour: bool, ci: Ci | None) -> Processor:
+def _text_renderer(colour: bool, ci: Ci | None, mask: Mask) -> Processor:
     def render(_logger: Any, _method: str, event: EventDict) -> str:
         line = event.get("line")
         if not isinstance(line, Line):
             line = Line(event="log", spans=_foreign(event))
-        painted = (_paint(style, inert(words), colour) for style, words in line.spans)
+        spans = ((style, inert(mask.text(words))) for style, words in line.spans)
+        painted = (_paint(style, words, colour) for style, words in spans)
         text = "".join(painted).rstrip(" ")
         return text if line.group is None else _in_group(text, line, ci)
 

@@ -22,6 +22,9 @@ from runner.adapters import snapshot, workspace
 from runner.adapters.durable import sync_folder, write_whole
 from runner.adapters.journal import RESULT, SessionError, SessionExists, session_dir
 from runner.adapters.log_reader import LOG, LogDamaged, LogReader
+from runner.adapters.redact import NOTHING
+from runner.adapters.redact_file import masked_changes
+from runner.adapters.secret_values import mask_of
 from runner.adapters.sessions import locked
 from runner.adapters.spill import check
 from runner.adapters.trees import copy_tree, remove_tree
@@ -60,9 +63,13 @@ class Salvaged:
     damage: LogDamaged
 
 
-async def recover(folder: Path, *, search_path: str, timeout_s: float = 60.0) -> Recovered:
+async def recover(
+    folder: Path, *, environ: Mapping[str, str], timeout_s: float = 60.0
+) -> Recovered:
     """Write `patch.diff`, then `result.json`, from what the log says.
 
+    The secrets that the run had are masked in the patch; there is none while one of them is not
+    in `environ`.
     Raises `SessionLocked` while a run writes the session, `LogDamaged`, `SessionError` when its
     log cannot be read, `OSError` when one of the two cannot be written.
     """
@@ -71,7 +78,7 @@ async def recover(folder: Path, *, search_path: str, timeout_s: float = 60.0) ->
         state, last = _fold(reader)
         diff, patch = None, f"{PATCH} is as the run left it"
         if state.result is None or not (folder / PATCH).exists():
-            diff, patch = await _write_patch(folder, search_path, timeout_s)
+            diff, patch = await _write_patch(folder, state, environ, timeout_s)
         result = state.result or _killed_result(folder.name, state, reader, last, diff)
         write_whole(folder / RESULT, json.dumps(result, indent=2).encode() + b"\n")
     return Recovered(
@@ -150,9 +157,14 @@ def _killed_result(
 
 
 async def _write_patch(
-    folder: Path, search_path: str, timeout_s: float
+    folder: Path, state: State, environ: Mapping[str, str], timeout_s: float
 ) -> tuple[Mapping[str, Any] | None, str]:
     """The diff as it stands in a result, and what to say about it."""
+    spec = state.spec
+    missing = [name for name in spec.secrets if name not in environ] if spec else []
+    if missing:
+        return None, f"not made: set {', '.join(missing)}, to be masked in it, and recover again"
+    mask = mask_of(spec, environ) if spec else NOTHING
     known = snapshot.reopen(folder / "git")
     if isinstance(known, snapshot.Unavailable):
         return None, known.reason
@@ -162,13 +174,18 @@ async def _write_patch(
         known = replace(known, workspace=own, checkout=checkout)
     if not known.workspace.is_dir():
         return None, f"the workspace {known.workspace} is not there"
-    found = await snapshot.changes(
-        known, folder / PATCH, timeout_s=timeout_s, search_path=search_path
+    found, held_secrets = await masked_changes(
+        known,
+        folder / PATCH,
+        mask,
+        timeout_s=timeout_s,
+        search_path=environ.get("PATH", os.defpath),
     )
     if isinstance(found, snapshot.Unavailable):
         return None, found.reason
     told = f"{count(len(found.files), 'file')}, +{found.lines_added} -{found.lines_removed}"
-    return diff_json(found), told
+    note = "; secrets are masked in it, so it may not apply" if held_secrets else ""
+    return mask.value(diff_json(found)), told + note
 
 
 def _damage(reader: LogReader) -> LogDamaged | None:

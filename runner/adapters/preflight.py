@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from runner.adapters import hooks, worktree
 from runner.adapters.prices import find_price, model_limits, nearest_models, provider_of
 from runner.adapters.scripted_model import ScriptedModel, ScriptError
-from runner.core.events import Check, PriceListing
-from runner.core.spec import TaskSpec
+from runner.adapters.shell_syntax import SHELL_WORDS
+from runner.core.events import Check, PriceListing, WindowListing
+from runner.core.spec import PricingSpec, TaskSpec
 
 PROVIDER_KEYS: Mapping[str, str] = {
     "anthropic": "ANTHROPIC_API_KEY",
@@ -29,16 +31,10 @@ PROVIDER_KEYS: Mapping[str, str] = {
 """The variable each provider's key is usually kept in; `api_key_env` names another."""
 
 
-SHELL_WORDS = frozenset(
-    """
-    alias bg bind break builtin caller case cd command compgen complete compopt continue
-    coproc declare dirs disown do done echo elif else enable esac eval exec exit export false
-    fc fg fi for function getopts hash help history if in jobs kill let local logout mapfile
-    popd printf pushd pwd read readarray readonly return select set shift shopt source suspend
-    test then time times trap true type typeset ulimit umask unalias unset until wait while
-    """.split()  # noqa: SIM905  # seventy quoted words would be worse to read
+BYPASS_REFUSED = (
+    "bypassPermissions is refused as root without a sandbox; run as another user, use "
+    "allowed_tools, or say `sandbox: {container: true}` if the job has a container of its own"
 )
-"""What bash runs without a program: its builtins and its keywords."""
 
 
 def is_embedded(spec: TaskSpec) -> bool:
@@ -56,35 +52,55 @@ def key_variable(spec: TaskSpec) -> str | None:
 def run_checks(spec: TaskSpec, environ: Mapping[str, str]) -> tuple[Check, ...]:
     """Every check, failed or not, in the order a person would look."""
     checks = [_workspace(spec), *_add_dirs(spec), _permission_mode(spec)]
-    checks += [_git(environ), _ripgrep(environ), *_verify(spec, environ)]
+    checks += [_git(spec, environ), _ripgrep(environ), *_verify(spec, environ)]
+    checks += hooks.checks(spec, environ)
     for one in per_model(spec):
         checks += [_model(one), *_script(one), _key(one, environ), _price(one)]
     return tuple(checks)
 
 
-def per_model(spec: TaskSpec) -> Iterable[TaskSpec]:
-    """The spec as it is for each model it may ask, its own first.
+def machine_checks(environ: Mapping[str, str]) -> tuple[Check, ...]:
+    """The checks that need no spec."""
+    found = shutil.which("git", path=environ.get("PATH"))
+    git = _good("git", "found" if found else "not found: no diff of a workspace will be made")
+    return (git, _ripgrep(environ))
 
-    `pricing` is the price of `model` alone. `api_base` and `api_key_env` are for its provider:
-    another provider's fallback is asked at its own address with its own key.
+
+def may_be_unwalled(spec: TaskSpec) -> bool:
+    """Whether commands may run without a sandbox under the spec's permission mode."""
+    is_bypass = spec.permission_mode == "bypassPermissions"
+    return not is_bypass or os.geteuid() != 0 or spec.sandbox.container
+
+
+def per_model(spec: TaskSpec) -> Iterable[TaskSpec]:
+    """The spec as it is for each model it may ask, its own first, that of mode auto last.
+
+    `api_base` and `api_key_env` are for its provider: another provider's model is asked at its
+    own address with its own key. `compaction.window` is that of `model` alone.
     """
     yield spec
-    for model in dict.fromkeys(spec.fallback_models):
+    deciding = (spec.auto_mode.model,) if spec.auto_mode else ()
+    for model in dict.fromkeys((*spec.fallback_models, *deciding)):
         if model == spec.model:
             continue
         same = provider_of(model) == provider_of(spec.model)
         yield replace(
             spec,
             model=model,
-            pricing=None,
             api_base=spec.api_base if same else None,
             api_key_env=spec.api_key_env if same else None,
+            compaction=replace(spec.compaction, window=None),
         )
+
+
+def stated_price(spec: TaskSpec) -> PricingSpec | None:
+    """What the spec says the model costs."""
+    return (spec.pricing or {}).get(spec.model)
 
 
 def price(spec: TaskSpec) -> PriceListing | None:
     """What the model is charged at: the spec's price, else the table's."""
-    return find_price(spec.model, spec.pricing)
+    return find_price(spec.model, stated_price(spec))
 
 
 def prices(spec: TaskSpec) -> tuple[PriceListing, ...]:
@@ -92,10 +108,25 @@ def prices(spec: TaskSpec) -> tuple[PriceListing, ...]:
     return tuple(listed for one in per_model(spec) if (listed := price(one)) is not None)
 
 
+def windows(spec: TaskSpec) -> tuple[WindowListing, ...]:
+    """How much every model can read that is listed, or said to read so much."""
+    sizes = {
+        one.model: one.compaction.window or _listed_window(one.model) for one in per_model(spec)
+    }
+    return tuple(WindowListing(model=name, tokens=size) for name, size in sizes.items() if size)
+
+
+def _listed_window(model: str) -> int | None:
+    limits = model_limits(model)
+    return limits.context_window_tokens if limits else None
+
+
 def _workspace(spec: TaskSpec) -> Check:
     path = Path(spec.workspace.path)
     if not path.is_dir():
         return _bad("workspace", f"{path} is not a folder; set `workspace` to one that exists")
+    if spec.workspace.isolation == "worktree" and (why := worktree.problem(path)) is not None:
+        return _bad("workspace", why)
     return _good("workspace", f"{path}, isolation {spec.workspace.isolation}")
 
 
@@ -105,14 +136,20 @@ def _add_dirs(spec: TaskSpec) -> list[Check]:
 
 
 def _permission_mode(spec: TaskSpec) -> Check:
-    if spec.permission_mode == "bypassPermissions" and os.geteuid() == 0:
-        detail = "bypassPermissions is refused as root; run as another user or use allowed_tools"
-        return _bad("permission_mode", detail)
+    """Everything allowed, to root, behind no wall: whether there is one is known later."""
+    if spec.sandbox.mode == "off" and not may_be_unwalled(spec):
+        return _bad("permission_mode", BYPASS_REFUSED)
     return _good("permission_mode", spec.permission_mode)
 
 
-def _git(environ: Mapping[str, str]) -> Check:
+def _git(spec: TaskSpec, environ: Mapping[str, str]) -> Check:
     found = shutil.which("git", path=environ.get("PATH"))
+    if found is None and spec.workspace.isolation == "worktree":
+        return _bad("git", "not found, and isolation worktree needs it; use isolation copy")
+    gated = spec.require_changes or spec.forbid_changes
+    if found is None and gated and spec.workspace.isolation != "copy":
+        detail = "not found, and `require_changes` or `forbid_changes` needs it without a copy"
+        return _bad("git", detail)
     return _good("git", "found" if found else "not found: no diff of the workspace will be made")
 
 
@@ -122,26 +159,40 @@ def _ripgrep(environ: Mapping[str, str]) -> Check:
 
 
 def _verify(spec: TaskSpec, environ: Mapping[str, str]) -> list[Check]:
-    """A check whose program is certainly missing could never pass. Only a plain first word is
-    looked up: what the shell would have to interpret, or knows itself, is left to it."""
+    """A check whose program is certainly missing could never pass, and one that the agent is to
+    write first would prove nothing. Only a plain first word is looked up: what the shell would
+    have to interpret, or knows itself, is left to it."""
     path = spec.env.set.get("PATH", environ.get("PATH", os.defpath))
-    return [
-        _bad("verify", f"`{word}` is not on PATH, and `{one.run}` needs it; install it")
-        for one in spec.verify
-        if (word := _plain_program(one.run)) and shutil.which(word, path=path) is None
+    words = [(one.run, _plain_program(one.run) or "") for one in spec.verify]
+    missing = [
+        _bad("verify", f"`{word}` is not on PATH, and `{run}` needs it; install it")
+        for run, word in words
+        if word and "/" not in word and shutil.which(word, path=path) is None
     ]
+    return missing + [
+        _bad("verify", f"{file} is no program that can run, and `{run}` needs it; {_OWN_CHECK}")
+        for run, word in words
+        if "/" in word and f"!{word.removeprefix('./')}" not in spec.protected_paths
+        if not os.access(file := Path(spec.workspace.path) / word, os.X_OK)
+    ]
+
+
+_OWN_CHECK = (
+    "make it executable, correct the path, or, if it is built first, name it in `protected_paths` "
+    "with a ! before it"
+)
 
 
 def _plain_program(command: str) -> str | None:
     """The program a command starts with, when that can be told without a shell."""
     word = command.split(maxsplit=1)[0]
-    plain = re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", word)
+    plain = re.fullmatch(r"(\.{0,2}/)?[A-Za-z0-9_][A-Za-z0-9_.+/-]*", word)
     defines_functions = "()" in command or "function " in command
     return word if plain and word not in SHELL_WORDS and not defines_functions else None
 
 
 def _model(spec: TaskSpec) -> Check:
-    vouched_for = is_embedded(spec) or spec.api_base or spec.pricing
+    vouched_for = is_embedded(spec) or spec.api_base or stated_price(spec)
     if vouched_for or model_limits(spec.model) or find_price(spec.model, None):
         return _good("model", spec.model)
     near = ", ".join(nearest_models(spec.model))
@@ -181,8 +232,15 @@ def _price(spec: TaskSpec) -> Check:
         return _good("price", f"{cost} ({listed.basis})")
     if spec.max_budget_usd is not None:
         detail = f"the price of `{spec.model}` is unknown, so `max_budget_usd` cannot be kept"
-        return _bad("price", f"{detail}; add `pricing: {{input_per_mtok, output_per_mtok}}`")
+        return _bad("price", f"{detail}; add {_pricing_form(spec)}")
     return _good("price", "unknown: cost will be reported as 0, basis `unpriced`")
+
+
+def _pricing_form(spec: TaskSpec) -> str:
+    """How to state the price of this model; short, where no other has one to be kept."""
+    price_form = "{input_per_mtok, output_per_mtok}"
+    others = spec.fallback_models or spec.pricing
+    return f"`pricing: {{{spec.model}: {price_form}}}`" if others else f"`pricing: {price_form}`"
 
 
 def _good(name: str, detail: str) -> Check:

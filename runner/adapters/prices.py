@@ -124,6 +124,7 @@ def _listing(
 def _entry(model: str) -> Entry | None:
     """The entry of exactly this model."""
     table = _table()
+    model = model.replace("/responses/", "/", 1)  # says which API is asked, not which model
     if model in table:
         return table[model]
     provider, _, name = model.partition("/")

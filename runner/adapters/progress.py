@@ -16,15 +16,19 @@ from typing import Any
 
 from runner.adapters.final_block import final_block
 from runner.adapters.log import Line, Say, Span, Style
+from runner.core.classifier import read_answer
+from runner.core.context import estimated_tokens, window_tokens
 from runner.core.events import (
     Abort,
     AssistantMessage,
     AssistantTurnEnd,
+    Event,
     PermissionCompleted,
     Record,
     RunnerHeartbeat,
     RunnerPreflight,
     RunnerSpec,
+    SessionCompactionComplete,
     SessionError,
     SessionInfo,
     SessionModelChange,
@@ -36,7 +40,7 @@ from runner.core.events import (
 from runner.core.fold import apply
 from runner.core.limits import budget_left_usd, continues_left, turns_left
 from runner.core.spec import TaskSpec
-from runner.core.state import MAIN, State
+from runner.core.state import CLASSIFIER, MAIN, State
 from runner.core.words import count, gist, one_line, span, usd
 
 TEXT_CHARS = 58
@@ -93,6 +97,8 @@ class Progress:
 
     def _lines(self, record: Record) -> list[Line]:  # noqa: C901  # one arm an event, no logic
         at = record.timestamp
+        if record.agent_id == CLASSIFIER and not isinstance(record.event, SessionWarning):
+            return self._classified(record.event, at)
         match record.event:
             case RunnerSpec():
                 return [self._start(at)]
@@ -110,9 +116,13 @@ class Progress:
                 return [self._close_group(at)] if self._in_group else []
             case UserMessage(is_autopilot_continuation=True):
                 return [self._nudge(at)]
+            case UserMessage(source="stop_hook", content=text):
+                return [_named("hook", "warn", text, at)]
             case SessionWarning(warning_type=kind, message=text):
                 name = "retry" if kind == "model_retry" else "warning"
                 return [_named(name, "warn", text, at, kind=kind)]
+            case SessionCompactionComplete() as event:
+                return [self._compacted(event, at)]
             case SessionModelChange(new_model=model, cause=cause):
                 return [_named("model", "warn", f"{model} takes over: {cause}", at, model=model)]
             case SessionInfo(message=text):
@@ -128,6 +138,16 @@ class Progress:
                 return [_named("waiting", "dim", text, at, phase=phase, elapsed_s=elapsed)]
             case _:
                 return []
+
+    def _classified(self, event: Event, at: str) -> list[Line]:
+        """What the model of mode auto answered."""
+        if not isinstance(event, AssistantMessage):
+            return []
+        answer = read_answer(event.content)
+        why = answer.reason if answer else "the answer cannot be read"
+        text = f"{why}  {usd(self._state.ledger.spent_usd)}"
+        is_ok = answer is not None and answer.allows
+        return [_named("allow" if is_ok else "deny", "plain" if is_ok else "warn", text, at)]
 
     def _start(self, at: str) -> Line:
         spec, session = self._state.need, self._state.session
@@ -180,6 +200,10 @@ class Progress:
             first, now = map(datetime.fromisoformat, (state.first_timestamp, at))
             seconds = round(state.need.timeout - (now - first).total_seconds(), 1)
             left["seconds"] = seconds, span(seconds)
+        window = window_tokens(state)
+        if window is not None:
+            share = max(100 - round(100 * estimated_tokens(state) / window), 0)
+            left["context_percent"] = share, f"{share}% of context"
         if state.need.autopilot:
             nudges = max(continues_left(state), 0)
             left["nudges"] = nudges, count(nudges, "nudge")
@@ -209,6 +233,22 @@ class Progress:
             },
             at=at,
         )
+
+    def _compacted(self, event: SessionCompactionComplete, at: str) -> Line:
+        if not event.success:
+            return _named("compact", "warn", f"nothing came of it: {event.error}", at)
+        removed = count(event.messages_removed or 0, "message")
+        words = (
+            f"a summary stands for {removed}: about {event.pre_compaction_tokens:,} tokens before, "
+            f"{event.post_compaction_tokens:,} now"
+        )
+        fields = {
+            "trigger": event.trigger,
+            "tokens_before": event.pre_compaction_tokens,
+            "tokens_after": event.post_compaction_tokens,
+        }
+        spent = usd(self._state.ledger.spent_usd)
+        return _named("compact", "plain", f"{words}  {spent}", at, **fields)
 
     def _nudge(self, at: str) -> Line:
         used, allowed = self._state.main.nudges, self._state.need.max_autopilot_continues

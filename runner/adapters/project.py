@@ -27,12 +27,15 @@ class Instructions:
     problems: tuple[str, ...] = ()
 
 
-def read(workspace: Path) -> Instructions:
-    """The files from the root of the checkout down to `workspace`, each text once."""
-    inside = workspace.resolve()
-    root = next((p for p in (inside, *inside.parents) if (p / ".git").exists()), inside)
-    way = [p for p in (inside, *inside.parents) if p.is_relative_to(root)]
-    reading = _Reading(root=root)
+def read(workspace: Path, copy_of: Path | None = None) -> Instructions:
+    """The files from the root of the checkout down to `workspace`, each text once.
+
+    A copy is read in place of the folder it is a copy of; what is above that is read where it is.
+    """
+    inside, place = workspace.resolve(), (copy_of or workspace).resolve()
+    root = next((p for p in (place, *place.parents) if (p / ".git").exists()), place)
+    way = [inside, *(p for p in place.parents if p.is_relative_to(root))]
+    reading = _Reading(roots=(inside, root))
     for folder in reversed(way):
         for name in NAMES:
             if os.path.lexists(folder / name):
@@ -42,7 +45,7 @@ def read(workspace: Path) -> Instructions:
 
 @dataclass(slots=True, kw_only=True)
 class _Reading:
-    root: Path
+    roots: tuple[Path, ...]
     files: list[tuple[str, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     seen: set[Path | str] = field(default_factory=set)
@@ -54,7 +57,7 @@ class _Reading:
             real = path.resolve()
             if real in self.seen:
                 return
-            if not real.is_relative_to(self.root):
+            if not any(real.is_relative_to(root) for root in self.roots):
                 raise OSError("outside the checkout")
             text, is_cut = _text(real, min(MAX_FILE_BYTES, self.left))
         except (OSError, RuntimeError, ValueError) as error:

@@ -108,7 +108,7 @@ def _estimated(said: ScriptedReply, request: ModelRequest) -> Usage:
 
 
 def _request_tokens(request: ModelRequest) -> int:
-    wired = [wire_messages(request, anthropic=False), wire_tools(request.tools)]
+    wired = [wire_messages(request), wire_tools(request.tools)]
     return _tokens(json.dumps(wired, ensure_ascii=False, default=str))
 
 

@@ -19,6 +19,7 @@ import yaml
 
 from runner.adapters.journal import LOG, RESULT, SESSION_ID, SESSIONS, SessionError, SessionLocked
 from runner.adapters.trees import remove_tree
+from runner.adapters.worktree_entry import unregister
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +114,7 @@ def remove_session(folder: Path) -> None:
     """
     with locked(folder):
         try:
+            unregister((folder / "workspace").resolve())  # if it is one
             remove_tree(folder)
         except OSError as error:
             raise SessionError(f"cannot remove {folder}: {error.strerror}") from error

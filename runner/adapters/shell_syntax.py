@@ -13,6 +13,17 @@ from runner.core.shell import Script, hidden, read, unparsed
 TIMEOUT_S = 5.0
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 
+SHELL_WORDS = frozenset(
+    """
+    alias bg bind break builtin caller case cd command compgen complete compopt continue
+    coproc declare dirs disown do done echo elif else enable esac eval exec exit export false
+    fc fg fi for function getopts hash help history if in jobs kill let local logout mapfile
+    popd printf pushd pwd read readarray readonly return select set shift shopt source suspend
+    test then time times trap true type typeset ulimit umask unalias unset until wait while
+    """.split()  # noqa: SIM905  # seventy quoted words would be worse to read
+)
+"""What bash runs without a program: its builtins and its keywords."""
+
 
 def shell_script(command: str) -> Script:
     """What the command would run. Whatever goes wrong is a script that no rule covers."""

@@ -48,6 +48,8 @@ class Text:
     def close(self, result: Mapping[str, Any]) -> None:
         """Write the answer of a success."""
         answer = result.get("result")
+        if "structured_output" in result:  # it is the answer; a text beside it is none
+            answer = json_line(result["structured_output"])
         if result["subtype"] == "success" and answer:
             self._outlet.write(self._clean(answer.rstrip("\n")) + "\n")
             self._outlet.settle(SETTLE_S)  # where both are one screen, the last word comes after
@@ -73,9 +75,9 @@ class Json:
 class StreamJson:
     """Claude's messages, one a line, the result last."""
 
-    def __init__(self, outlet: Outlet, *, partial: bool) -> None:
+    def __init__(self, outlet: Outlet, *, partial: bool, hooks: bool) -> None:
         self._outlet = outlet
-        self._view = ClaudeView(partial=partial)
+        self._view = ClaudeView(partial=partial, hooks=hooks)
 
     def catch_up(self, state: State) -> None:
         """Nothing: what was before was shown before."""
@@ -110,7 +112,12 @@ class Events:
 
 
 def format_sink(
-    name: OutputFormat, outlet: Outlet, *, partial: bool, clean: Callable[[str], str]
+    name: OutputFormat,
+    outlet: Outlet,
+    *,
+    partial: bool,
+    clean: Callable[[str], str],
+    hooks: bool = False,
 ) -> Sink:
     """The sink that writes this format; `clean` makes the answer fit for where it is read."""
     match name:
@@ -119,7 +126,7 @@ def format_sink(
         case "json":
             return Json(outlet)
         case "stream-json":
-            return StreamJson(outlet, partial=partial)
+            return StreamJson(outlet, partial=partial, hooks=hooks)
         case "events":
             return Events(outlet, partial=partial)
         case _:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from runner.core.messages import ToolCall
+from runner.core.wire import MAX_DEPTH, is_deeper, strict_json
 
 _UNNAMED = "unnamed"
 """Stands in for a missing tool name: providers refuse a history in which a call has none."""
 
-MAX_DEPTH = 100
-"""No tool needs arguments that are nested deeper; whoever walks deeper ones runs out of stack."""
+_EXCERPT_CHARS = 40
+"""Shown before and behind a mistake."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +45,7 @@ def tool_calls(
                 name=raw.name.strip() or _UNNAMED,
                 arguments={} if problem else arguments,
                 problem=problem,
+                raw_arguments=raw.arguments if problem and raw.arguments else None,
             )
         )
     return tuple(calls)
@@ -58,39 +58,23 @@ def read_arguments(text: str, *, cut: bool = False) -> tuple[Mapping[str, Any], 
     if not text.strip():
         return {}, cut_off if cut else None
     try:
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        value = strict_json(text)
     except (ValueError, RecursionError) as error:
-        return {}, cut_off if cut else f"arguments are not valid JSON: {error}"
+        near = _around(text, getattr(error, "pos", None))
+        return {}, cut_off if cut else f"arguments are not valid JSON: {error}{near}"
     if not isinstance(value, dict):
         return {}, f"arguments are not a JSON object but {type(value).__name__}"
-    if _is_deeper(value, MAX_DEPTH):
+    if is_deeper(value):
         return {}, f"arguments are nested deeper than {MAX_DEPTH} levels"
     return value, None
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if math.isinf(number):
-        raise ValueError(f"{text[:40]} is out of range")
-    return number
-
-
-def _is_deeper(value: object, levels: int) -> bool:
-    """Whether lists and objects are nested deeper than that; level by level, not by recursion."""
-    here = [value]
-    for _ in range(levels):
-        here = [child for item in here for child in _children(item)]
-    return any(isinstance(item, dict | list) for item in here)
-
-
-def _children(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
+def _around(text: str, position: int | None) -> str:
+    """The place of a mistake; a model that gets its broken text back as no text can find it."""
+    if position is None:
+        return ""
+    start = max(position - _EXCERPT_CHARS, 0)
+    return f", in {text[start : position + _EXCERPT_CHARS]!r}"
 
 
 def _free(wanted: str, used: Collection[str]) -> str:

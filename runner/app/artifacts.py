@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
+
+from runner.adapters.report_files import copy_report
 
 PAPERS = ("events.jsonl", "result.json", "patch.diff")
 
 
-def copy_papers(folder: Path, target: Path) -> str | None:
-    """Copy what a pipeline wants to keep; the problem, if there is one."""
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        for name in PAPERS:
-            if (folder / name).exists():
-                shutil.copyfile(folder / name, target / name)
-    except OSError as error:
-        return f"the artifacts were not copied to {target}: {error.strerror}"
-    return None
+def copy_papers(folder: Path, target: Path) -> list[str]:
+    """Copy what a pipeline wants to keep into `target`, a path without links; the problems."""
+    found = [name for name in PAPERS if (folder / name).exists()]
+    copied = (copy_report(folder / name, target / name) for name in found)
+    return [f"artifact {problem}" for problem in copied if problem]

@@ -10,11 +10,13 @@ from runner.core.spec import TaskSpec
 from runner.engine.recorder import Recorder
 
 
-def find(spec: TaskSpec) -> project.Instructions:
-    """What loads: read from the original workspace, also when tools work in a copy."""
+def find(spec: TaskSpec, workspace: Path | None = None) -> project.Instructions:
+    """What loads, read where tools work: `workspace`, or the spec's before there is one."""
     if "project" not in spec.setting_sources:
         return project.Instructions()
-    return project.read(Path(spec.workspace.path))
+    original = Path(spec.workspace.path)
+    is_copy = spec.workspace.isolation == "copy"
+    return project.read(workspace or original, copy_of=original if is_copy else None)
 
 
 def text(found: project.Instructions) -> str:
@@ -25,9 +27,9 @@ def text(found: project.Instructions) -> str:
     return configs.read_text("prompts/instructions.md").replace("{files}", files).strip()
 
 
-def record(recorder: Recorder, spec: TaskSpec) -> None:
+def record(recorder: Recorder, spec: TaskSpec, workspace: Path) -> None:
     """Record the instructions, if they are not what the log has, and what was wrong."""
-    found = find(spec)
+    found = find(spec, workspace)
     for problem in found.problems:
         recorder.record(SessionWarning(warning_type="instructions", message=problem))
     if (told := text(found)) != recorder.state.instructions:

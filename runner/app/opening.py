@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from runner import __version__
-from runner.adapters import leftovers, preflight
+from runner.adapters import leftovers, preflight, secret_values
+from runner.adapters.sandbox.choice import RANKS
 from runner.adapters.specfile import spec_hash
 from runner.app import wiring
 from runner.app.session import (
@@ -22,6 +23,7 @@ from runner.core.events import (
     Check,
     RunnerPreflight,
     RunnerSpec,
+    SandboxReport,
     SessionResume,
     SessionStart,
     SessionWarning,
@@ -30,6 +32,8 @@ from runner.core.events import (
 from runner.core.messages import ToolSpec
 from runner.core.spec import TaskSpec
 from runner.core.state import State
+from runner.core.weight import tools_bound
+from runner.engine.hooks import close_hooks
 from runner.engine.recorder import Recorder
 from runner.engine.recover import close_model_call
 
@@ -57,6 +61,7 @@ def record_start(
         if journal.torn is not None:
             recorder.record(journal.torn)
         close_model_call(recorder)
+        close_hooks(recorder)
         sweep(recorder, session_id)
         _warn_of_head(recorder, opened.state, resume)
     recorder.record(
@@ -69,7 +74,7 @@ def record_start(
 
 def check(spec: TaskSpec, environ: Mapping[str, str], now: State) -> tuple[Check, ...]:
     """The checks before the first paid call, and whether the session may go on once more."""
-    checks = preflight.run_checks(spec, environ)
+    checks = (*preflight.run_checks(spec, environ), *secret_values.checks(spec, environ))
     most = spec.limits.max_resumes
     if now.resumes > most:
         detail = f"killed {now.resumes} times in a row; `limits.max_resumes` allows {most}"
@@ -84,19 +89,33 @@ def record_preflight(
     shown: tuple[ToolSpec, ...],
     site: Worksite,
     versions: Mapping[str, str],
+    sandbox: SandboxReport | None = None,
 ) -> None:
-    """What was checked, what is offered, and what a call costs."""
+    """What was checked, what is offered, what a call costs, and where commands run."""
+    before = recorder.state.preflight
     recorder.record(
         RunnerPreflight(
             checks=checks,
             tools=tuple(ToolListing(name=t.name, read_only=t.read_only) for t in shown),
-            sandbox="process",
+            sandbox=sandbox.tier if sandbox else "none",
+            sandbox_report=sandbox,
             workspace=str(site.path),
             prices=preflight.prices(spec),
+            windows=preflight.windows(spec),
+            tool_definitions_bytes=tools_bound(shown),
             versions={"runner": __version__, **versions},
         )
     )
+    if before is not None and sandbox is not None and RANKS[sandbox.tier] < RANKS[before.sandbox]:
+        message = f"commands ran in tier {before.sandbox} before, and in {sandbox.tier} now"
+        recorder.record(SessionWarning(warning_type="sandbox_weaker", message=message))
     warn_of_no_diff(recorder, site)
+
+
+def warn_of_unmasked(recorder: Recorder, spec: TaskSpec, environ: Mapping[str, str]) -> None:
+    """Say which secrets of the spec are shown all the same, and why."""
+    for message in secret_values.unmasked(spec, environ):
+        recorder.record(SessionWarning(warning_type="secret_not_masked", message=message))
 
 
 def sweep(recorder: Recorder, session_id: str) -> None:
@@ -108,7 +127,10 @@ def sweep(recorder: Recorder, session_id: str) -> None:
 
 
 def warn_of_no_diff(recorder: Recorder, site: Worksite) -> None:
-    """Say once that, and why, the changes cannot be told."""
+    """Say once that, and why, the changes cannot be told; and what else a person should know."""
+    if site.notice is not None:
+        recorder.record(SessionWarning(warning_type="uncommitted", message=site.notice))
+        site.notice = None
     if site.problem is not None:
         recorder.record(SessionWarning(warning_type="no_diff", message=site.problem))
         site.problem = None

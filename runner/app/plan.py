@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
-from runner.adapters import preflight
+from runner.adapters import preflight, secret_values
 from runner.app import instructions, wiring
 from runner.app.world import World
+from runner.app.worst_case import WorstCase, worst_case
 from runner.core import rules
 from runner.core.context import request_bound
-from runner.core.events import Check, PriceListing
+from runner.core.events import Check, PriceListing, WindowListing
 from runner.core.ledger import worst_case_usd
 from runner.core.messages import ModelRequest, ToolSpec, User
 from runner.core.permissions import decide
@@ -41,19 +42,24 @@ class Plan:
     price: PriceListing | None
     first_call_tokens: int
     first_call_usd: Decimal | None
+    worst_case: WorstCase
     checks: tuple[Check, ...]
     advice: tuple[str, ...] = ()
     instruction_files: tuple[str, ...] = ()
+    windows: tuple[WindowListing, ...] = ()
 
 
 def check(spec: TaskSpec, environ: Mapping[str, str] | None = None) -> tuple[Check, ...]:
     """The preflight checks, without a session and without a run."""
-    return preflight.run_checks(spec, dict(os.environ) if environ is None else environ)
+    known = dict(os.environ) if environ is None else environ
+    return (*preflight.run_checks(spec, known), *secret_values.checks(spec, known))
 
 
 def plan(spec: TaskSpec, world: World | None = None) -> Plan:
     """Everything `run` would decide before its first model call."""
     surroundings = world or World()
+    mask = secret_values.mask_of(spec, surroundings.environ)
+    checks, spec = check(spec, surroundings.environ), secret_values.masked_spec(spec, mask)
     workspace = Path(spec.workspace.path)
     built = wiring.toolbox(spec, workspace, surroundings.environ, workspace)
     shown = wiring.offered_tools(spec, built)
@@ -63,8 +69,9 @@ def plan(spec: TaskSpec, world: World | None = None) -> Plan:
     listed = preflight.price(spec)
     names = {tool.name for tool in shown}
     return Plan(
+        windows=preflight.windows(spec),
         spec=spec,
-        system=system,
+        system=mask.text(system),
         tools=tuple(
             ToolPlan(
                 name=name, offered=name in names, verdict=_verdict(spec, name, _KINDS.get(name))
@@ -74,7 +81,8 @@ def plan(spec: TaskSpec, world: World | None = None) -> Plan:
         price=listed,
         first_call_tokens=tokens,
         first_call_usd=worst_case_usd(listed, tokens, spec.max_output_tokens) if listed else None,
-        checks=check(spec, surroundings.environ),
+        worst_case=worst_case(spec),
+        checks=mask.value(checks),
         advice=advice(spec),
         instruction_files=tuple(path for path, _ in found.files),
     )
@@ -94,6 +102,8 @@ def _verdict(spec: TaskSpec, name: str, kind: str | None) -> str:
     """What happens to a call that no rule with a specifier is about, and what those rules are."""
     verdict = decide(_whole_tools(spec), name, kind or "custom-tool")
     plain = f"{'allowed' if verdict.allowed else 'denied'}: {verdict.reason}"
+    if verdict.open and spec.auto_mode is not None:
+        plain = f"asked about: {spec.auto_mode.model} decides where no rule does"
     some = {
         "some allowed": _specific(spec.allowed_tools, name),
         "some denied": _specific((*spec.disallowed_tools, *spec.ask_tools), name),

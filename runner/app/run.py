@@ -6,38 +6,38 @@ import asyncio
 import os
 import traceback
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from runner.adapters import leftovers
 from runner.adapters.journal import FileJournal, LogDamaged, SessionLocked
 from runner.adapters.journal import SessionError as SessionFolderError
-from runner.adapters.retry import retry_policy
+from runner.adapters.redact_events import EventMask
+from runner.adapters.secret_values import mask_of, masked_spec
 from runner.adapters.workspace import WorkspaceError
-from runner.app import artifacts, instructions, opening, signals, startup, wiring
-from runner.app.session import (
-    Opened,
-    open_session,
-    prompts_differ,
+from runner.app import (
+    artifacts,
+    boundary,
+    hooking,
+    opening,
+    signals,
 )
+from runner.app.reports import write_reports
+from runner.app.session import Opened, open_session
+from runner.app.setup import Parts, Setting, set_up
 from runner.app.worksite import Worksite
 from runner.app.world import Finished, RunOptions, World
 from runner.core.endings import Ending, ErrorType, exit_code
 from runner.core.events import (
     SessionError,
-    SystemMessage,
-    UserMessage,
 )
 from runner.core.outcome import build_result, result_json
 from runner.core.spec import TaskSpec
 from runner.core.state import State
 from runner.engine import finish, loop
-from runner.engine.engine import Engine
 from runner.engine.loop import Interruption
 from runner.engine.recorder import Recorder
-from runner.engine.recover import recover
-from runner.ports import JournalError, Model, Sink
+from runner.ports import JournalError, Sink
 
 
 class Run:
@@ -46,13 +46,14 @@ class Run:
     def __init__(
         self, spec: TaskSpec, options: RunOptions, sinks: tuple[Sink, ...], world: World
     ) -> None:
-        self._spec = spec
+        self._mask = mask_of(spec, world.environ)
+        self._spec = masked_spec(spec, self._mask)
         self._options = options
         self._sinks = sinks
         self._world = world
         self._interruption = Interruption()
         self._session_id = options.session_id or world.new_id()
-        self._model: Model | None = None
+        self._parts = Parts()
         self._began = 0.0
 
     async def to_the_end(self) -> Finished:
@@ -75,8 +76,14 @@ class Run:
             folder=journal.folder,
             home=self._options.home,
             search_path=self._world.environ.get("PATH", os.defpath),
+            mask=self._mask,
         )
-        recorder = Recorder(journal=journal, sinks=self._sinks, state=opened.state)
+        recorder = Recorder(
+            journal=journal,
+            sinks=self._sinks,
+            state=opened.state,
+            redaction=EventMask(self._mask),
+        )
         for sink in self._sinks:
             sink.catch_up(opened.state)
         try:
@@ -90,8 +97,8 @@ class Run:
             ending = _ending("internal", _trace(bug))
             finished = self._without_log(recorder.state, ending, journal.folder)
         finally:
-            if self._model is not None:
-                await self._model.aclose()
+            if self._parts.model is not None:
+                await self._parts.model.aclose()
             journal.close()
         return self._let_go(finished)
 
@@ -107,7 +114,8 @@ class Run:
                 now=self._world.clock.now(),
             )
             deadline = self._deadline(recorder.state)
-            engine = await self._set_up(recorder, opened, site, deadline)
+            setting = self._setting(recorder, opened, site, deadline)
+            engine = await set_up(setting, self._parts)
             if engine is None:
                 return loop.wind_down(recorder)
             return await loop.run(engine, deadline_s=deadline, interruption=self._interruption)
@@ -128,65 +136,26 @@ class Run:
                 recorder.record(SessionError(error_type="internal", message=message, stack=stack))
         return loop.wind_down(recorder)
 
-    async def _set_up(
+    def _setting(
         self, recorder: Recorder, opened: Opened, site: Worksite, deadline: float | None
-    ) -> Engine | None:
-        """Check everything and wire the engine; None when a check failed (and is recorded)."""
-        spec = self._spec
-        checks = opening.check(spec, self._world.environ, recorder.state)
-        failed = [check for check in checks if not check.ok]
-        if not failed:
-            self._model = wiring.model(spec, self._world.environ, opened.state.attempts_over)
-        if not failed:
-            await startup.prepare(
-                site,
-                recorder,
-                self._world.clock,
-                began=self._began,
-                limit_s=spec.limits.start,
-                deadline=deadline,
-            )
-        toolbox = wiring.toolbox(spec, site.path, self._world.environ, opened.journal.folder)
-        shown = wiring.offered_tools(spec, toolbox)
-        opening.record_preflight(recorder, spec, checks, shown, site, self._world.versions)
-        if failed or self._model is None:
-            message = "; ".join(f"{check.name}: {check.detail}" for check in failed)
-            recorder.record(SessionError(error_type="preflight", message=message))
-            return None
-        if prompts_differ(opened.state, spec, site.path):
-            prompt = wiring.system_prompt(spec, site.path, self._world.clock.now())
-            recorder.record(SystemMessage(content=prompt))
-        instructions.record(recorder, spec)
-        engine = Engine(
+    ) -> Setting:
+        return Setting(
+            spec=self._spec,
+            world=self._world,
+            mask=self._mask,
+            opened=opened,
+            site=site,
             recorder=recorder,
-            model=self._model,
-            retry=retry_policy(spec.retry),
-            tools=toolbox,
-            offered=shown,
-            clock=self._world.clock,
-            new_id=self._world.new_id,
-            files_dir=opened.journal.files,
-            bench=wiring.bench(spec, site.path, self._world.environ, opened.journal.folder),
+            began=self._began,
+            deadline=deadline,
         )
-        if opened.is_new:
-            mode: Literal["autopilot"] | None = "autopilot" if spec.autopilot else None
-            recorder.record(UserMessage(content=spec.prompt, agent_mode=mode))
-        else:
-            await self._recover(engine)
-        return engine
-
-    async def _recover(self, engine: Engine) -> None:
-        """Close what a killed run left open; stop there if the spec wants a person to look."""
-        unknown = await recover(engine)
-        if unknown and self._spec.resume.on_unknown == "stop":
-            names = ", ".join(call.name for call in unknown)
-            message = f"the outcome of {names} is unknown, and `resume.on_unknown` is stop"
-            engine.recorder.record(SessionError(error_type="preflight", message=message))
 
     async def _finish(
         self, recorder: Recorder, opened: Opened, site: Worksite, ending: Ending
     ) -> Finished:
+        await hooking.end(self._parts.engine, ending)
         opening.sweep(recorder, self._session_id)
+        await boundary.clear(self._parts.where, opened.journal.folder)
         diff = await site.diff(self._spec.limits.shutdown_grace)
         opening.warn_of_no_diff(recorder, site)
         result = finish.record_result(
@@ -221,15 +190,20 @@ class Run:
 
     def _without_log(self, state: State, ending: Ending, folder: Path | None) -> Finished:
         result = build_result(state, ending, session_id=self._session_id, uuid=self._world.new_id())
-        return Finished(result=result_json(result), exit_code=exit_code(ending), folder=folder)
+        told = self._mask.value(result_json(result))
+        return Finished(result=told, exit_code=exit_code(ending), folder=folder)
 
     def _let_go(self, finished: Finished) -> Finished:
         for sink in self._sinks:
             sink.close(finished.result)
+        try:
+            finished = write_reports(self._spec, finished, self._world)
+        except Exception as bug:  # still the top of the app: a report changes no ending
+            finished = finished.with_more([f"the reports are not complete: {_trace(bug)}"])
         target = self._options.artifacts
         if target is None or finished.folder is None:
             return finished
-        return replace(finished, problem=artifacts.copy_papers(finished.folder, target))
+        return finished.with_more(artifacts.copy_papers(finished.folder, target))
 
     def _deadline(self, state: State) -> float | None:
         """When the time is up, on the event loop's clock; a resumed run has used some of it."""

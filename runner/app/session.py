@@ -20,12 +20,13 @@ from runner.adapters.journal import (
     session_dir,
 )
 from runner.adapters.trees import copy_tree, remove_tree
-from runner.app.worksite import COPY
+from runner.app.worksite import COPY, made_place
 from runner.app.world import RunOptions, World
 from runner.core.events import SessionResume
 from runner.core.fold import fold
 from runner.core.spec import TaskSpec
 from runner.core.state import State
+from runner.core.thread import compaction_focus
 
 CARRIED = ("git", "files", COPY)
 """Folders of a session that a copy of it needs."""
@@ -68,6 +69,8 @@ def open_session(spec: TaskSpec, options: RunOptions, world: World, new_id: str)
         journal.write_workspace(session_id=new_id, cwd=Path(spec.workspace.path), name=spec.name)
         return Opened(journal=journal)
     folder = session_dir(home, options.resume)
+    if options.fork and spec.workspace.isolation == "worktree":
+        raise SessionError("a session in a git worktree cannot be forked; use isolation copy")
     if options.fork:
         folder = _copy(folder, session_dir(home, new_id))
     journal = _journal(folder, spec, world, reopen=True)
@@ -120,7 +123,13 @@ def prompts_differ(state: State, now: TaskSpec, workspace: Path) -> bool:
     """Whether the system prompt must be made; else the recorded one stays, byte for byte."""
     if state.spec is None or not state.system or _moved(state, workspace):
         return True
-    parts = ("system_prompt", "append_system_prompt", "autopilot")
+    parts = (
+        "system_prompt",
+        "append_system_prompt",
+        "autopilot",
+        "output_schema",
+        "protected_paths",
+    )
     return any(getattr(state.spec, part) != getattr(now, part) for part in parts)
 
 
@@ -131,7 +140,7 @@ def _moved(state: State, workspace: Path) -> bool:
 
 def widened(before: TaskSpec, after: TaskSpec) -> tuple[str, ...]:
     """What `after` allows that `before` did not, in words."""
-    ranks = ("plan", "dontAsk", "default", "acceptEdits", "bypassPermissions")
+    ranks = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")
     found = [f"`{tool}` is allowed now" for tool in _new(before.allowed_tools, after.allowed_tools)]
     lifted = _new(
         (*after.disallowed_tools, *after.ask_tools), (*before.disallowed_tools, *before.ask_tools)
@@ -142,9 +151,23 @@ def widened(before: TaskSpec, after: TaskSpec) -> tuple[str, ...]:
         found += [f"{tool} is offered now" for tool in added]
     if ranks.index(after.permission_mode) > ranks.index(before.permission_mode):
         found.append(f"the mode is {after.permission_mode} now")
+    elif before.auto_mode and after.auto_mode not in (None, before.auto_mode):
+        found.append("another model, or the same with other instructions, decides in mode auto now")
     found += [f"{path} is open now" for path in _new(before.add_dirs, after.add_dirs)]
+    shut = tuple(line for line in before.protected_paths if not line.startswith("!"))
+    found += [f"{line} is no longer protected" for line in _new(after.protected_paths, shut)]
+    bare = tuple(line for line in after.protected_paths if line.startswith("!"))
+    found += [f"{line[1:]} is not protected now" for line in _new(before.protected_paths, bare)]
     found += [f"{name} is passed now" for name in _new(before.env.pass_, after.env.pass_)]
+    gone = _new(_gates(after), _gates(before))
+    found += [f"the hook `{command}` is gone" for command in gone]
     return tuple(found)
+
+
+def _gates(spec: TaskSpec) -> tuple[str, ...]:
+    """The commands of the hooks that may deny."""
+    groups = (group for event in ("PreToolUse", "Stop") for group in spec.hooks.get(event, ()))
+    return tuple(hook.command for group in groups for hook in group.hooks)
 
 
 def _new(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:
@@ -158,8 +181,7 @@ def _is_salvaged(opened: Opened) -> bool:
 
 
 def _workspace(opened: Opened, spec: TaskSpec) -> Path:
-    copied = spec.workspace.isolation == "copy"
-    return opened.journal.folder / COPY if copied else Path(spec.workspace.path)
+    return made_place(spec, opened.journal.folder) or Path(spec.workspace.path)
 
 
 def _note(
@@ -167,6 +189,8 @@ def _note(
 ) -> str:
     """A task that was done, or never asked for, is (another) task; anything else goes on."""
     state, old = opened.state, opened.state.spec
+    if compaction_focus(spec.prompt) is not None:
+        return spec.prompt
     if not state.main.messages or (state.result and state.result.get("subtype") == "success"):
         return spec.prompt
     parts = [sentences["resumed_after_end" if state.ended else "resumed_after_kill"]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import yaml
@@ -12,8 +12,11 @@ from runner.adapters import configs, leftovers, preflight
 from runner.adapters.litellm_model import LitellmModel, start_import
 from runner.adapters.local import LocalSandbox
 from runner.adapters.model_choice import ModelChoice
+from runner.adapters.redact import NOTHING, Mask
+from runner.adapters.sandbox.walls import Enclosure
 from runner.adapters.scripted_model import ScriptedModel
 from runner.adapters.shell_syntax import shell_script
+from runner.core.events import SandboxReport
 from runner.core.messages import ToolSpec
 from runner.core.permissions import offered
 from runner.core.spec import TaskSpec
@@ -36,7 +39,7 @@ def model(spec: TaskSpec, environ: Mapping[str, str], attempts_over: Mapping[str
         one.model: _one_model(one, environ, attempts_over.get(one.model, 0))
         for one in preflight.per_model(spec)
     }
-    return ModelChoice(each) if spec.fallback_models else each[spec.model]
+    return ModelChoice(each) if len(each) > 1 else each[spec.model]
 
 
 def _one_model(spec: TaskSpec, environ: Mapping[str, str], attempts_over: int) -> Model:
@@ -55,17 +58,30 @@ def _one_model(spec: TaskSpec, environ: Mapping[str, str], attempts_over: int) -
 
 
 def toolbox(
-    spec: TaskSpec, workspace: Path, environ: Mapping[str, str], session: Path
+    spec: TaskSpec,
+    workspace: Path,
+    environ: Mapping[str, str],
+    session: Path,
+    protected: Callable[[Path], str | None] = lambda path: None,
+    *,
+    mask: Mask = NOTHING,
+    enclosure: Enclosure | None = None,
 ) -> Mapping[str, Tool]:
-    """Every built-in tool by name, whether the spec offers it or not."""
+    """Every built-in tool by name, whether the spec offers it or not.
+
+    `protected` says why a path may not be written; None when it may. The search program is the
+    runner's own and is given only what lies in the roots: it needs no `enclosure`.
+    """
     roots = tools.Roots(
         workspace=workspace,
         others=tuple(map(Path, spec.add_dirs)),
         read_only=(session / "files",),  # where the whole of a cut output is
+        protected=protected,
     )
     built = tools.builtin_tools(
         roots=roots,
-        sandbox=LocalSandbox(),
+        sandbox=LocalSandbox(mask=mask, enclosure=enclosure),
+        search=LocalSandbox(mask=mask),
         env={**tool_environment(spec, environ), leftovers.MARK: session.name},
         descriptions=tool_descriptions(),
         parse_command=shell_script,
@@ -73,16 +89,28 @@ def toolbox(
     return {tool.spec.name: tool for tool in built}
 
 
-def bench(spec: TaskSpec, workspace: Path, environ: Mapping[str, str], session: Path) -> Bench:
+def bench(
+    spec: TaskSpec,
+    workspace: Path,
+    environ: Mapping[str, str],
+    session: Path,
+    *,
+    mask: Mask = NOTHING,
+    enclosure: Enclosure | None = None,
+) -> Bench:
     """Where the checks run: as the commands of tools do."""
     env = {**tool_environment(spec, environ), leftovers.MARK: session.name}
-    return Bench(sandbox=LocalSandbox(), workspace=workspace, env=env)
+    sandbox = LocalSandbox(mask=mask, enclosure=enclosure)
+    return Bench(sandbox=sandbox, workspace=workspace, env=env)
 
 
 def offered_tools(spec: TaskSpec, built: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:
     """What the model is shown: the tools the spec leaves, and in autopilot the control tools."""
     shown = tuple(built[name].spec for name in offered(spec, tuple(built)))
-    return shown + (tools.control_specs(tool_descriptions()) if spec.autopilot else ())
+    texts = tool_descriptions()
+    if spec.output_schema is not None:
+        shown += (tools.output_spec(spec.output_schema, texts),)
+    return shown + (tools.control_specs(texts) if spec.autopilot else ())
 
 
 def tool_environment(spec: TaskSpec, environ: Mapping[str, str]) -> Mapping[str, str]:
@@ -92,20 +120,45 @@ def tool_environment(spec: TaskSpec, environ: Mapping[str, str]) -> Mapping[str,
     return {**passed, **spec.env.set}
 
 
-def system_prompt(spec: TaskSpec, workspace: Path, started: str) -> str:
-    """The system prompt: ours or the spec's, then what the spec appends."""
+def system_prompt(
+    spec: TaskSpec, workspace: Path, started: str, sandbox: SandboxReport | None = None
+) -> str:
+    """The system prompt: ours or the spec's, the walls around commands, what the spec appends."""
     text = spec.system_prompt
     if text is None:
         ours = configs.read_text("prompts/system.md")
         text = ours.replace("{workspace}", str(workspace)).replace("{started}", started)
+        named = "".join(f", `{pattern}`" for pattern in spec.protected_paths)
+        text = text.replace("{protected}", f"; and as in .gitignore{named}" if named else "")
         text += configs.read_text("prompts/autopilot.md") if spec.autopilot else ""
+        if sandbox is not None and sandbox.tier != "process":
+            text += _about_the_sandbox(spec, sandbox)
+    if any(one.untrusted for one in spec.inputs.values()):
+        text += configs.read_text("prompts/untrusted.md")
+    if spec.secrets:
+        text += configs.read_text("prompts/secrets.md")
+    if spec.output_schema is not None:
+        text += configs.read_text("prompts/structured.md")
     return f"{text}\n{spec.append_system_prompt}" if spec.append_system_prompt else text
+
+
+def _about_the_sandbox(spec: TaskSpec, sandbox: SandboxReport) -> str:
+    network = "They have no network."
+    if sandbox.network == "open":
+        network = "They have the network."
+    elif spec.sandbox.hosts:
+        hosts = ", ".join(spec.sandbox.hosts)
+        network = f"They reach these hosts alone, through the proxy in the environment: {hosts}."
+    temp = "/tmp" if sandbox.tier == "namespaces" else "$TMPDIR"
+    text = configs.read_text("prompts/sandbox.md")
+    return text.replace("{temp}", temp).replace("{network}", network)
 
 
 def sentences() -> Mapping[str, str]:
     """The fixed sentences the model may be told; they go into the log with the spec."""
     fixed = yaml.safe_load(configs.read_text("prompts/sentences.yaml"))
-    return {**fixed, "nudge": configs.read_text("prompts/nudge.md").strip()}
+    longer = ("nudge", "compact", "compacted", "classifier", "classify")
+    return {**fixed, **{name: configs.read_text(f"prompts/{name}.md").strip() for name in longer}}
 
 
 def tool_descriptions() -> Mapping[str, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -49,10 +49,20 @@ class RunOptions:
 class Finished:
     """A run that is over: the object of `result.json`, the exit code, the session's folder.
 
-    `problem` is what went wrong after the ending, when it can change no ending any more.
+    `problems` is what went wrong after the ending, when it can change no ending any more;
+    `notices` are commands for the CI system, each one line of its log.
     """
 
     result: dict[str, Any]
     exit_code: int
     folder: Path | None = None
-    problem: str | None = None
+    problems: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+    def with_more(self, problems: Iterable[str], notices: Iterable[str] = ()) -> Finished:
+        """The same, and this as well."""
+        return replace(
+            self,
+            problems=(*self.problems, *problems),
+            notices=(*self.notices, *notices),
+        )

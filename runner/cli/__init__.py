@@ -16,8 +16,11 @@ from typing import NoReturn
 import click
 
 from runner import __version__
+from runner.cli.doctor import doctor
+from runner.cli.init import init
 from runner.cli.log import log
 from runner.cli.look import Refused, sessions, show
+from runner.cli.report import report
 from runner.cli.standard import standard_streams
 from runner.cli.tables import exit_codes, schema
 from runner.cli.task import plan, run, validate
@@ -63,7 +66,7 @@ def cli() -> None:
         raise Refused(text) from error
 
 
-for command in (run, validate, plan, show, log, sessions, exit_codes, schema):
+for command in (run, validate, plan, doctor, init, show, report, log, sessions, exit_codes, schema):
     cli.add_command(command)
 
 

@@ -64,6 +64,7 @@ def check(
     Example:
       autopilot log check 5d0c --format json
     """
+    from runner.adapters.ci_text import inert_json
     from runner.adapters.journal import SessionError
     from runner.adapters.log_check import check_log
 
@@ -73,7 +74,8 @@ def check(
     except SessionError as error:
         raise click.ClickException(str(error)) from error
     if kind == "json":
-        click.echo(json.dumps({**asdict(report), "problems": report.problems}, indent=2))
+        told = json.dumps({**asdict(report), "problems": report.problems}, indent=2)
+        click.echo(inert_json(told))
     else:
         write_lines(_told(report))
     context.exit(1 if report.problems else 0)
@@ -170,7 +172,7 @@ def _recover(folder: Path) -> list[str]:
 
     from runner.adapters.log_recover import recover
 
-    done = asyncio.run(recover(folder, search_path=os.environ.get("PATH", os.defpath)))
+    done = asyncio.run(recover(folder, environ=os.environ))
     torn = f", and {done.torn_bytes} bytes of a torn one" if done.torn_bytes else ""
     cause = "the run was killed" if done.was_killed else "as the log has it"
     return [

@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.standard import own_markup
+
 if TYPE_CHECKING:
     from runner.adapters.sessions import Session
+    from runner.reports.show import Said
 
 
 class FolderPath(click.Path):
@@ -40,6 +44,14 @@ HOME_OPTION = click.option(
     help="Where sessions are kept. Default: $AUTOPILOT_HOME, else the user's state folder.",
 )
 
+_TURNS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_COLOURS = {
+    "head": "\x1b[1m",
+    "good": "\x1b[32m",
+    "warn": "\x1b[33m",
+    "bad": "\x1b[31m",
+    "dim": "\x1b[2m",
+}
 _AGE = re.compile(r"(\d+)([smhdw])")
 _AGE_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -66,13 +78,22 @@ def home_of(home: Path | None) -> Path:
     metavar="LINE",
     help="The state after that many lines of the log, and what would come next.",
 )
+@click.option(
+    "--turn",
+    "turns",
+    metavar="N[-M]",
+    help="Only these turns, and nothing of them cut.",
+)
 @HOME_OPTION
-def show(session_id: str, at_line: int | None, home: Path | None) -> None:
+def show(session_id: str, at_line: int | None, turns: str | None, home: Path | None) -> None:
     """Show a run: its turns, its calls and their results. ID may be a unique beginning of one.
+
+    Long texts are cut; `--turn` shows a turn whole. There is colour on a terminal only.
 
     \b
     Examples:
       autopilot show 5d0c
+      autopilot show 5d0c --turn 7-9
       autopilot show 5d0c --at 40
     """
     from runner.adapters.journal import LogDamaged, SessionError, read_log
@@ -93,9 +114,12 @@ def show(session_id: str, at_line: int | None, home: Path | None) -> None:
             return
         from runner.reports.show import header, story
 
-        session = read_session(folder)
-        write_lines(header(session.result, session.name, session.id))
-        write_lines(story(read_log(folder)))
+        session, picked = read_session(folder), None if turns is None else _turns(turns)
+        if picked is None:
+            _write_said(header(session.result, session.name, session.id))
+        if not _write_said(story(read_log(folder), turns=picked, whole=picked is not None)):
+            lacking = "nothing in its log" if turns is None else f"no turn {turns}"
+            raise Refused(f"{folder.name} has {lacking}")
     except (LogDamaged, SessionError, OSError) as error:
         raise click.ClickException(str(error)) from error
 
@@ -198,6 +222,28 @@ def write_lines(lines: Iterable[str]) -> None:
 
     for line in lines:
         click.echo(inert(line))
+
+
+def _turns(text: str) -> range:
+    """`7` or `7-9` as a range of turns."""
+    matched = _TURNS.fullmatch(text)
+    if matched is None:
+        raise click.BadParameter(f"`{text}` is no turn; write it like 7 or 7-9")
+    return range(int(matched[1]), int(matched[2] or matched[1]) + 1)
+
+
+def _write_said(lines: Iterable[Said]) -> int:
+    """Write lines, with colour where somebody looks at them; how many there were."""
+    from runner.adapters.ci_text import inert
+
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    written = 0
+    with own_markup():
+        for look, line in lines:
+            code = _COLOURS.get(look) if colour else None
+            click.echo(f"{code}{inert(line)}\x1b[0m" if code else inert(line), color=colour)
+            written += 1
+    return written
 
 
 def _table(found: list[Session]) -> Iterable[str]:

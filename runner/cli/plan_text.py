@@ -19,10 +19,11 @@ def plan_lines(plan: Plan) -> list[str]:
         "price": _price(plan),
         "workspace": f"{spec.workspace.path}, isolation {spec.workspace.isolation}",
         "instruct": ", ".join(plan.instruction_files) or "no instruction files",
-        "mode": spec.permission_mode,
+        "mode": _mode(spec),
         "caps": caps_in_words(spec),
+        "context": _context(plan),
         "first call": _first_call(plan),
-        "worst case": _worst_case(spec),
+        "worst case": _worst_case(plan),
     }
     limits = wire.encode(spec.limits).items()
     name_width = max(len(tool.name) for tool in plan.tools) if plan.tools else 0
@@ -67,6 +68,11 @@ def _readiness(plan: Plan) -> str:
     return f"not ready: {', '.join(failed)}" if failed else "ready"
 
 
+def _mode(spec: TaskSpec) -> str:
+    mode, auto = spec.permission_mode, spec.auto_mode
+    return mode if auto is None else f"{mode}, {auto.model} decides about calls no rule covers"
+
+
 def _price(plan: Plan) -> str:
     price = plan.price
     if price is None:
@@ -76,15 +82,23 @@ def _price(plan: Plan) -> str:
     return f"{cost}, {source}"
 
 
+def _context(plan: Plan) -> str:
+    spec = plan.spec.compaction
+    windows = [f"{window.tokens:,} tokens ({window.model})" for window in plan.windows]
+    size = ", ".join(windows) or "window unknown"
+    return (
+        f"{size}, compacted at {spec.threshold:.0%}" if spec.enabled else f"{size}, never compacted"
+    )
+
+
 def _first_call(plan: Plan) -> str:
     tokens = f"at most {plan.first_call_tokens} tokens in, {plan.spec.max_output_tokens} out"
     return tokens if plan.first_call_usd is None else f"{tokens}: {usd(plan.first_call_usd)}"
 
 
-def _worst_case(spec: TaskSpec) -> str:
-    if spec.max_budget_usd is None:
-        return "no cap: set `max_budget_usd`"
-    return f"{usd(spec.max_budget_usd)}: a call that might cost more than is left is not made"
+def _worst_case(plan: Plan) -> str:
+    most, why = plan.worst_case.usd, plan.worst_case.why
+    return why if most is None else f"{usd(most)}: {why}"
 
 
 def _limit(value: object) -> str:

@@ -1,4 +1,8 @@
-"""The three standard streams, whatever state they come in: open, closed, full, or read no more."""
+"""The three standard streams, whatever state they come in: open, closed, full, or read no more.
+
+Rule of this file: everything that commands print comes through here, and may hold text of others.
+On a terminal it controls nothing, in the log of a CI system it commands nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,14 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from runner.adapters.ci_text import ci_of, inert, visible
 from runner.adapters.outlet import write_all
+
+Clean = Callable[[str], str]
 
 
 class _Descriptor(io.RawIOBase):
@@ -43,6 +50,61 @@ class _Descriptor(io.RawIOBase):
         return self._descriptor
 
 
+class _Guarded(io.TextIOWrapper):
+    """Text that is cleaned line by line, so that no command is put together from pieces."""
+
+    def __init__(self, raw: _Descriptor, clean: Clean) -> None:
+        self.clean = clean
+        self._unfinished = ""
+        super().__init__(
+            io.BufferedWriter(raw),
+            encoding="utf-8",
+            errors="backslashreplace",
+            line_buffering=True,
+        )
+
+    def write(self, text: str) -> int:
+        whole, newline, self._unfinished = (self._unfinished + text).rpartition("\n")
+        if newline:
+            super().write(self.clean(whole + newline))
+        return len(text)
+
+    def flush(self) -> None:
+        if self._unfinished:
+            rest, self._unfinished = self._unfinished, ""
+            super().write(self.clean(rest))
+        super().flush()
+
+
+def cleaner(environ: Mapping[str, str], *, is_terminal: bool) -> Clean:
+    """What text for stdout must go through: whoever reads a pipe gets it as it is."""
+    if ci_of(environ) is not None:
+        return inert
+    return visible if is_terminal else str
+
+
+def mask_stderr(mask: Clean) -> None:
+    """From now on secrets are masked in what is printed on stderr, such as a trace."""
+    if isinstance(sys.stderr, _Guarded):
+        sys.stderr.clean = lambda text: inert(mask(text))
+
+
+@contextmanager
+def own_markup() -> Iterator[None]:
+    """What is printed meanwhile was cleaned piece by piece, and holds colour of ours."""
+    stdout = sys.stdout
+    if not isinstance(stdout, _Guarded):
+        yield
+        return
+    stdout.flush()
+    before, stdout.clean = stdout.clean, str
+    try:
+        yield
+        stdout.flush()
+    finally:
+        stdout.clean = before
+
+
 @contextmanager
 def standard_streams() -> Iterator[Callable[[], OSError | None]]:
     """Make stdout and stderr UTF-8, whole, and safe to lose, for as long as a command runs.
@@ -52,7 +114,8 @@ def standard_streams() -> Iterator[Callable[[], OSError | None]]:
     _fill_gaps()
     before = sys.stdout, sys.stderr
     raw = _Descriptor(1)
-    sys.stdout, sys.stderr = _text(raw), _text(_Descriptor(2))
+    clean = cleaner(os.environ, is_terminal=os.isatty(1))
+    sys.stdout, sys.stderr = _Guarded(raw, clean), _Guarded(_Descriptor(2), inert)
 
     def lost() -> OSError | None:
         sys.stdout.flush()
@@ -91,12 +154,3 @@ def _fill_gaps() -> None:
     while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(opened, True)
     os.close(opened)
-
-
-def _text(raw: _Descriptor) -> io.TextIOWrapper:
-    return io.TextIOWrapper(
-        io.BufferedWriter(raw),
-        encoding="utf-8",
-        errors="backslashreplace",
-        line_buffering=True,
-    )

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from runner.cli.options import (
     load_or_exit,
     tell_problems,
 )
-from runner.cli.standard import stdout_for_one
+from runner.cli.standard import cleaner, mask_stderr, stdout_for_one
 
 if TYPE_CHECKING:
     from runner.adapters.ci_text import Ci
@@ -59,6 +58,11 @@ NOT_READY = 78
     "--include-partial-messages",
     is_flag=True,
     help="With stream-json and events: replies and outputs in pieces, as they come.",
+)
+@click.option(
+    "--include-hook-events",
+    is_flag=True,
+    help="With stream-json: also when a hook starts and what it answers.",
 )
 @HOME_OPTION
 @click.option(
@@ -159,7 +163,9 @@ def _run_on(task: TaskSpec, options: dict[str, Any], answer: Outlet, talk: Outle
     from runner import app
     from runner.adapters.log import Line, Span, open_log
     from runner.adapters.progress import Progress
+    from runner.adapters.secret_values import mask_of, names_to_forget
     from runner.adapters.streams import format_sink
+    from runner.adapters.undumpable import forget
 
     home = home_of(options["home"])
     where = app.RunOptions(
@@ -167,22 +173,29 @@ def _run_on(task: TaskSpec, options: dict[str, Any], answer: Outlet, talk: Outle
         session_id=options["session_id"],
         resume=options["resume"],
         fork=options["fork"],
-        artifacts=options["artifacts"],
+        artifacts=None if options["artifacts"] is None else options["artifacts"].resolve(),
     )
     stdout = format_sink(
         options["output_format"],
         answer,
         partial=options["include_partial_messages"],
-        clean=_cleaner(answer),
+        hooks=options["include_hook_events"],
+        clean=cleaner(os.environ, is_terminal=answer.isatty()),
     )
     log_format, colour = _look(options["log_format"])
-    with open_log(talk, log_format=log_format, colour=colour, ci=_ci()) as say:
+    world = app.World()
+    mask = mask_of(task, world.environ)
+    mask_stderr(mask.text)
+    forget(names_to_forget(task, world.environ), os.environ)
+    with open_log(talk, log_format=log_format, colour=colour, ci=_ci(), mask=mask) as say:
         progress = Progress(say, home=home, quiet=options["quiet"])
-        finished = app.run(task, where, (stdout, progress))
+        finished = app.run(task, where, (stdout, progress), world)
         _keep_code(finished.exit_code)
-        if finished.problem is not None:
-            words: tuple[Span, ...] = (("warn", "warning"), ("plain", f"  {finished.problem}"))
-            say(Line(event="artifacts", spans=words, level="warning"))
+        for problem in finished.problems:
+            words: tuple[Span, ...] = (("warn", "warning"), ("plain", f"  {problem}"))
+            say(Line(event="reports", spans=words, level="warning"))
+        if log_format != "json":
+            talk.write("".join(f"{notice}\n" for notice in finished.notices))
         return finished.exit_code
 
 
@@ -216,15 +229,6 @@ def _ci() -> Ci | None:
     return ci_of(os.environ)
 
 
-def _cleaner(answer: Outlet) -> Callable[[str], str]:
-    """What an answer must go through: in CI no command may be left, on a terminal no control."""
-    from runner.adapters.ci_text import inert, visible
-
-    if _ci() is not None:
-        return inert
-    return visible if answer.isatty() else str
-
-
 def _rehearse(task: TaskSpec, *, as_json: bool) -> int:
     """Everything up to the first model call; 0 when a run would start, else 78."""
     from runner import app
@@ -242,12 +246,14 @@ def _rehearse(task: TaskSpec, *, as_json: bool) -> int:
 @click.command(short_help="Check specs; nothing runs.")
 @click.argument("specs", metavar="SPEC...", nargs=-1, required=True)
 @click.option("--resolved", is_flag=True, help="Print the whole spec, with every default.")
+@click.option("--strict", is_flag=True, help="Take warnings for errors.")
 @change_options
 @click.pass_context
 def validate(
     context: click.Context,
     specs: tuple[str, ...],
     resolved: bool,
+    strict: bool,
     inputs: tuple[str, ...],
     settings: tuple[str, ...],
 ) -> None:
@@ -259,6 +265,7 @@ def validate(
     Examples:
       autopilot validate tasks/*.yaml
       autopilot validate task.yaml --resolved --set max_turns=5
+      autopilot validate task.yaml --strict
     """
     from runner.adapters.specfile import SpecError, resolved_yaml
     from runner.core.rule_advice import advice
@@ -271,9 +278,12 @@ def validate(
             bad = True
             tell_problems(error)
         else:
-            for line in advice(task):
-                click.echo(f"{path}: warning: {line}", err=True)
-            click.echo(resolved_yaml(task).rstrip() if resolved else f"{path}: ok")
+            warnings = advice(task)
+            bad = bad or (strict and bool(warnings))
+            for line in warnings:
+                click.echo(f"{path}: {'error' if strict else 'warning'}: {line}", err=True)
+            if resolved or not (strict and warnings):
+                click.echo(resolved_yaml(task).rstrip() if resolved else f"{path}: ok")
     context.exit(2 if bad else 0)
 
 

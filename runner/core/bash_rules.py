@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from runner.core.risky_options import EVALUATORS, RUNNERS, SHELLS, risky
+from runner.core.risky_options import EVALUATORS, RUNNERS, SHELLS, plain_sed, risky
 from runner.core.rules import Rule, Word, is_exact, matches
 from runner.core.shell import Command, Script
 
@@ -80,13 +80,13 @@ def _computed(command: Command) -> str | None:
     """Why it is not known what the command would run."""
     if not command.words:
         return None
-    name = _known(command.words[0])
+    name = known(command.words[0])
     if name is None:
         return "the name of a program in it is known only when it runs"
     base = name.rpartition("/")[2]
     if base in _TEXT_RUNNERS:
         return f"`{base}` runs or renames what a text says"
-    rest = [_known(word) for word in command.words[1:]]
+    rest = [known(word) for word in command.words[1:]]
     if base in RUNNERS and None in rest:
         return f"what `{base}` runs is known only when it runs"
     shells = [i for i, word in enumerate([base, *rest]) if _base(word) in SHELLS | {"eval"}]
@@ -98,6 +98,23 @@ def _computed(command: Command) -> str | None:
     return f"`{base}` may run what a text says" if base in EVALUATORS and texts else None
 
 
+def base_name(word: Word) -> str:
+    """The name of the program a word names, without its folder."""
+    return _base(known(word))
+
+
+def texts_run(argv: Sequence[str]) -> Iterator[str]:
+    """The texts a command gives to a shell to run."""
+    name = _base(argv[0]) if argv else ""
+    if name == "eval":
+        yield " ".join(argv[1:])
+    starts = [at for at, word in enumerate(argv) if _base(word) in SHELLS]
+    if starts and (name in SHELLS or name in RUNNERS):
+        for option, text in zip(argv[starts[0] :], argv[starts[0] + 1 :], strict=False):
+            if re.match(r"-[A-Za-z]*c", option):
+                yield text
+
+
 def _base(word: str | None) -> str:
     return (word or "").rpartition("/")[2]
 
@@ -107,23 +124,29 @@ def _meanings(words: tuple[Word, ...]) -> Iterator[tuple[Word, ...]]:
     its first options, and what a program that runs its arguments would run."""
     if not words:
         return
-    name = _base(_known(words[0]))
+    name = _base(known(words[0]))
     yield words
     starts = range(len(words)) if name in RUNNERS or name == "find" else range(1)
     for start in starts:
-        inner = ((_base(_known(words[start])),), *words[start + 1 :])
+        inner = ((_base(known(words[start])),), *words[start + 1 :])
         yield inner
-        if len(inner) > 1 and (_known(inner[1]) or "-").startswith("-"):
+        if len(inner) > 1 and (known(inner[1]) or "-").startswith("-"):
             yield from ((inner[0], *inner[skip:]) for skip in range(2, len(inner)))
 
 
 # -- rules that allow ---------------------------------------------------------------------------
 
 
-def not_allowed(script: Script, rules: Sequence[Rule], free: frozenset[str]) -> str | None:
+def not_allowed(
+    script: Script,
+    rules: Sequence[Rule],
+    free: frozenset[str],
+    edits: frozenset[str] = frozenset(),
+) -> str | None:
     """Why the command is not allowed, or None when a rule or its harmlessness covers every part.
 
     `free` are the words that lead to places inside the roots; without any, no part is harmless.
+    `edits` are those that lead to places which a command may also change without a rule.
     """
     if script.odd is not None:
         return script.odd
@@ -136,7 +159,7 @@ def not_allowed(script: Script, rules: Sequence[Rule], free: frozenset[str]) -> 
             return f"a word of `{told(command.words)}` is known only when it runs"
         if command.assigns or not argv:
             return "it sets variables"
-        if is_harmless(argv, free) and not moves:
+        if not moves and (is_harmless(argv, free) or is_edit(argv, edits)):
             continue
         if not any(_allows(rule, argv) for rule in rules):
             return _reason(argv, rules)
@@ -201,10 +224,54 @@ def is_harmless(argv: Sequence[str], free: frozenset[str]) -> bool:
     return True
 
 
+EDITORS: Final = {
+    "mkdir": re.compile(r"-[pv]+|--parents|--verbose"),
+    "touch": re.compile(r"-[acm]+|--no-create"),
+    "rm": re.compile(r"-[rRfvd]+|--recursive|--force|--verbose|--dir"),
+    "rmdir": re.compile(r"-v|--verbose"),
+    "mv": re.compile(r"-[fnvuT]+|--force|--no-clobber|--verbose|--update"),
+    "cp": re.compile(r"-[rRfnvpuT]+|--recursive|--force|--no-clobber|--verbose|--update"),
+    "sed": re.compile(r"-[nErs]*i(\.[A-Za-z0-9]+)?|-[nErs]+"),
+}
+"""Programs that mode acceptEdits lets change files like Edit, with these options."""
+
+
+def is_edit(argv: Sequence[str], edits: frozenset[str]) -> bool:
+    """The command changes files as mode acceptEdits allows: only in `edits`, by known options."""
+    options = EDITORS.get(argv[0])
+    if options is None:
+        return False
+    words = [word for word in argv[1:] if not options.fullmatch(word)]
+    if argv[0] == "sed":
+        if not words or not plain_sed(words[0]):
+            return False
+        words = words[1:]
+    if not words or any(word.startswith("-") for word in words):
+        return False
+    return edits.issuperset((*words, *landings(argv[0], words)))
+
+
+def words_of(script: Script) -> Iterator[str]:
+    """Every word that is known, and where `mv` and `cp` would put things."""
+    for command in script.commands:
+        argv = command.argv or ()
+        yield from argv
+        yield from landings(argv[0], [w for w in argv[1:] if w[:1] != "-"]) if argv else ()
+
+
+def landings(program: str, words: Sequence[str]) -> tuple[str, ...]:
+    """Where `mv` and `cp` would put things if the last of their operands is a folder."""
+    if program not in ("mv", "cp") or len(words) < 2:
+        return ()
+    names = (word.rstrip("/").rpartition("/")[2] for word in words[:-1])
+    return tuple(f"{words[-1].rstrip('/')}/{name}" for name in names)
+
+
 # -- words --------------------------------------------------------------------------------------
 
 
-def _known(word: Word) -> str | None:
+def known(word: Word) -> str | None:
+    """The text of a word; None when the shell makes more of it."""
     return word[0] if len(word) == 1 else None
 
 

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+from runner.core import structured
 from runner.core.events import (
     Persisted,
+    RunnerOutputCheck,
     SessionTaskComplete,
     ToolContent,
     ToolError,
     ToolExecutionComplete,
     ToolExecutionStart,
 )
-from runner.core.messages import CONTROL_TOOLS, ToolCall
+from runner.core.messages import CONTROL_TOOLS, OUTPUT_TOOL, ToolCall
 from runner.core.state import State
 from runner.core.steps import Say, Step
 from runner.core.verification import rejected, rejected_completion, rejection, unchecked
 
+ENDING_TOOLS = CONTROL_TOOLS - {OUTPUT_TOOL}
+"""Control tools that end the run when they are accepted."""
+
 
 def answer_control(state: State) -> Step:
-    call = state.main.pending[0]
+    call = structured.next_control(state)
+    assert call is not None  # the rule's condition
+    if call.name == OUTPUT_TOOL and state.need.output_schema is not None:
+        return _answer_output(state, call)
     problem = _problem(state, call)
     if problem:
         return Say(events=answer(state, call, problem))
+    if call.name == "task_complete" and structured.wanted(state):
+        return Say(
+            events=(
+                *_once(state, structured.missing(state, call)),
+                *answer(state, call, structured.rejection(state)),
+                structured.rejected_completion(),
+            )
+        )
     if call.name == "task_complete" and rejected(state):
         failed = ToolError(message=rejection(state), code="check_failed")
         return Say(events=(*answer(state, call, failed), rejected_completion(state)))
@@ -30,10 +46,25 @@ def answer_control(state: State) -> Step:
 
 def claims_done(state: State) -> bool:
     """The next call is a sound `task_complete` and the checks have not judged the work yet."""
-    pending = state.main.pending
-    if not pending or pending[0].name != "task_complete" or _problem(state, pending[0]):
+    call = structured.next_control(state)
+    if call is None or call.name != "task_complete" or _problem(state, call):
         return False
-    return unchecked(state)
+    return unchecked(state) and not structured.wanted(state)
+
+
+def _answer_output(state: State, call: ToolCall) -> Step:
+    if not call.problem:
+        return Say(events=answer(state, call, structured.verdict(state, call)))
+    error = ToolError(message=call.problem, code="output_mismatch")
+    found = structured.unreadable(call.problem, call)
+    return Say(events=(found, *answer(state, call, error)))
+
+
+def _once(state: State, found: RunnerOutputCheck) -> tuple[RunnerOutputCheck, ...]:
+    """The verdict, unless it was recorded: the summary itself was compared, and did not fit."""
+    last = state.output_check
+    known = last is not None and last.tool_call_id == found.tool_call_id
+    return () if known else (found,)
 
 
 def accepted_control(state: State) -> ToolCall | None:
@@ -45,7 +76,7 @@ def accepted_control(state: State) -> ToolCall | None:
         (
             call
             for call in state.main.reply.calls
-            if call.name in CONTROL_TOOLS and call.id in results and not results[call.id].is_error
+            if call.name in ENDING_TOOLS and call.id in results and not results[call.id].is_error
         ),
         None,
     )
@@ -62,7 +93,7 @@ def state_completion(state: State) -> Step:
 
 
 def _problem(state: State, call: ToolCall) -> ToolError | None:
-    if not state.need.autopilot:
+    if not state.need.autopilot or call.name == OUTPUT_TOOL:
         return ToolError(message=f"there is no tool `{call.name}`", code="unknown_tool")
     wanted = "summary" if call.name == "task_complete" else "reason"
     given = call.arguments.get(wanted)

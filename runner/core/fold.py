@@ -16,16 +16,23 @@ from runner.core.events import (
     AssistantReasoning,
     AssistantTurnEnd,
     AssistantTurnStart,
+    HookEnd,
+    HookStart,
     PermissionCompleted,
     PermissionRequested,
     Persisted,
     Record,
     RunnerLogRecovered,
+    RunnerOutputCheck,
     RunnerPreflight,
+    RunnerProtection,
+    RunnerProtectionCheck,
     RunnerResult,
     RunnerSpec,
     RunnerVerifyComplete,
     RunnerVerifyStart,
+    SessionCompactionComplete,
+    SessionCompactionStart,
     SessionError,
     SessionInfo,
     SessionModelChange,
@@ -40,25 +47,46 @@ from runner.core.events import (
     ToolExecutionStart,
     UserMessage,
 )
-from runner.core.ledger import Ledger
+from runner.core.hooks import stop_reason
 from runner.core.messages import (
+    CONTROL_TOOLS,
     Usage,
+)
+from runner.core.resumption import resume
+from runner.core.shrink import (
+    begin_compaction,
+    cut_down,
+    end_compaction,
+    measure,
+    overflow,
+    unmeasured,
 )
 from runner.core.spec import TaskSpec
 from runner.core.state import MAIN, State
 from runner.core.thread import (
+    STOP_HOOK,
     Thread,
+    compaction_focus,
     end_turn,
-    fresh_counters,
+    hear_hook,
     hear_reply,
     hear_user,
-    past_its_ending,
     start_turn,
     take_result,
 )
 
 CAPS = frozenset({"error_max_turns", "error_max_budget_usd"})
 """Subtypes that a `session.warning` of the same type trips."""
+
+SAID_ONCE = frozenset({"parameter_left_out", "usage_not_reported"})
+"""Types of warnings whose message is given once in a session."""
+
+NO_COMPACTION = "compaction_given_up"
+"""The type of a warning after which nothing is compacted any more to save room."""
+
+
+UNCLASSIFIED = "permission_classifier_failed"
+"""The type of a warning of an agent whose model call failed for good, without ending the run."""
 
 
 def fold(records: Iterable[Record], start: State | None = None) -> State:
@@ -87,11 +115,12 @@ def _apply_event(  # noqa: C901  # one arm an event, exhaustive
             head = (event.context or {}).get("headCommit")
             return replace(state, session=event, head_commit=head)
         case SessionResume():
-            return _resume(state, event)
+            return resume(state, event)
         case RunnerSpec():
             spec = wire.decode(TaskSpec, event.spec)
             asked = _use_model(state, spec.model)
-            return replace(asked, spec=spec, sentences=event.sentences)
+            task = spec.prompt if compaction_focus(spec.prompt) is None else state.task
+            return replace(asked, spec=spec, task=task, sentences=event.sentences)
         case RunnerPreflight():
             return replace(state, preflight=event)
         case SystemMessage(role="developer"):
@@ -100,31 +129,60 @@ def _apply_event(  # noqa: C901  # one arm an event, exhaustive
             return replace(state, system=event.content)
         case UserMessage():
             heard = _with(state, agent_id, hear_user(thread, event))
-            return replace(heard, note=None, judged=None)
+            heard = replace(heard, note=None, judged=None)
+            if event.source == STOP_HOOK and agent_id == MAIN:  # not the end: checks begin anew
+                return replace(heard, completion=None, verify_attempts=0)
+            return heard
         case AssistantTurnStart():
             ledger = state.ledger.hold(agent_id, event.reserved_cost_usd)
-            return replace(_with(state, agent_id, start_turn(thread, event)), ledger=ledger)
+            turned = replace(_with(state, agent_id, start_turn(thread, event)), ledger=ledger)
+            decided = {} if agent_id == MAIN else state.decided
+            return replace(turned, judged=None, guarded=None, output_check=None, decided=decided)
         case SessionUsageCheckpoint():
             return _charge(state, agent_id, thread, event)
+        case SessionCompactionStart():
+            ledger = state.ledger.hold(agent_id, event.reserved_cost_usd)
+            return replace(_with(state, agent_id, begin_compaction(thread, event)), ledger=ledger)
+        case SessionCompactionComplete():
+            over = _with(state, agent_id, end_compaction(thread, event))
+            over = replace(over, ledger=state.ledger.release(agent_id))
+            return over if event.is_interrupted else _attempt_over(over)
         case AssistantMessage():
             heard = _with(state, agent_id, hear_reply(thread, event))
-            return _attempt_over(heard)
+            return _attempt_over(heard, agent_id)
         case ToolExecutionComplete(file=file):
             taken = _with(state, agent_id, take_result(thread, event))
-            taken = replace(taken, judged=None)
+            if event.tool_name not in CONTROL_TOOLS:  # those touch nothing
+                taken = replace(taken, judged=None, guarded=None)
             if file is None:
                 return taken
             return replace(taken, known_files=state.known_files | {file.path: file.sha256})
         case AssistantTurnEnd():
             ledger = state.ledger.release(agent_id)
-            return replace(_with(state, agent_id, end_turn(thread)), ledger=ledger)
+            return replace(_with(state, agent_id, end_turn(thread, state.sentences)), ledger=ledger)
+        case HookStart():
+            opened = {**state.open_hooks, event.hook_invocation_id: event}
+            return replace(state, open_hooks=opened)
+        case HookEnd():
+            return _close_hook(_with(state, agent_id, hear_hook(thread, event)), event)
         case PermissionCompleted():
-            return _note_decision(state, thread, event)
+            decided = {**state.decided, event.tool_call_id: event}
+            return _note_decision(replace(state, decided=decided), thread, event)
         case SessionTaskComplete():
             return state if event.outcome == "continue" else replace(state, completion=event)
         case RunnerVerifyComplete():
             made = event.attempt if event.checks else state.verify_attempts
-            return replace(state, verified=event, judged=event, verify_attempts=made)
+            last = event if event.checks else state.verified
+            return replace(state, verified=last, judged=event, verify_attempts=made)
+        case RunnerOutputCheck():
+            attempts = state.output_attempts + (0 if event.valid else 1)
+            output = event.output if event.valid else state.output
+            return replace(state, output=output, output_check=event, output_attempts=attempts)
+        case RunnerProtection():
+            return replace(state, protection=event, guarded=None)
+        case RunnerProtectionCheck():
+            violation = state.violation or (event if event.changes else None)
+            return replace(state, guarded=event, violation=violation)
         case SessionWarning():
             return _note_warning(state, agent_id, event)
         case SessionError():
@@ -155,55 +213,25 @@ def _with(state: State, agent_id: str, thread: Thread) -> State:
     return replace(state, threads={**state.threads, agent_id: thread})
 
 
-def _attempt_over(state: State) -> State:
-    """The model that is asked has answered, or failed to."""
-    over = state.attempts_over.get(state.model, 0) + 1
-    return replace(state, attempts_over={**state.attempts_over, state.model: over})
+def _attempt_over(state: State, agent_id: str = MAIN) -> State:
+    """The model that is asked has answered, or failed to; an agent may have one of its own."""
+    model = state.model if agent_id == MAIN else state.threads[agent_id].model
+    over = state.attempts_over.get(model, 0) + 1
+    return replace(state, attempts_over={**state.attempts_over, model: over})
 
 
 def _use_model(state: State, model: str) -> State:
     """Ask this model next. Another one counts tokens differently, so no measurement stands."""
     if model == state.model:
         return state
-    return replace(_unmeasured(state), model=model)
+    other = _unmeasured(state)
+    threads = {n: replace(thread, refused_tokens=None) for n, thread in other.threads.items()}
+    return replace(other, threads=threads, model=model)
 
 
 def _unmeasured(state: State) -> State:
-    threads = {
-        name: replace(thread, measured_tokens=None, measured_messages=0)
-        for name, thread in state.threads.items()
-    }
+    threads = {name: unmeasured(thread) for name, thread in state.threads.items()}
     return replace(state, threads=threads)
-
-
-def _resume(state: State, event: SessionResume) -> State:
-    """Go on: the last ending no longer stands, unless it was a completion nobody recorded."""
-    ended = state.ended
-    threads = state.threads
-    if ended:
-        threads = {name: past_its_ending(thread) for name, thread in threads.items()}
-    going = replace(
-        state,
-        threads=threads,
-        abort=None,
-        tripped=None,
-        failure=None,
-        result=None,
-        closed=False,
-        completion=None if ended else state.completion,
-        verified=None if ended else state.verified,
-        judged=None,  # the files may have been changed in between
-        verify_attempts=0 if ended else state.verify_attempts,
-        resumes=0 if ended else state.resumes + (0 if state.closed else 1),
-        note=event.note,
-        head_commit=(event.context or {}).get("headCommit", state.head_commit),
-        elapsed_ms=state.duration_ms if event.carries else 0,
-        first_timestamp=None,
-    )
-    if event.carries:
-        return going
-    fresh = {name: fresh_counters(thread) for name, thread in threads.items()}
-    return replace(going, threads=fresh, ledger=Ledger(), usage=Usage(), denials=(), survivors=())
 
 
 def _charge(state: State, agent_id: str, thread: Thread, event: SessionUsageCheckpoint) -> State:
@@ -215,16 +243,18 @@ def _charge(state: State, agent_id: str, thread: Thread, event: SessionUsageChec
         reasoning_tokens=event.reasoning_tokens,
     )
     if usage.prompt_tokens:  # a call without usage weighed nothing
-        thread = replace(
-            thread,
-            measured_tokens=usage.prompt_tokens,
-            measured_messages=len(thread.messages),
-        )
+        thread = measure(thread, usage.prompt_tokens, state.prefix_bytes)
     return replace(
         _with(state, agent_id, thread),
         ledger=state.ledger.settle(agent_id, event),
         usage=state.usage + usage if agent_id == MAIN else state.usage,
     )
+
+
+def _close_hook(state: State, end: HookEnd) -> State:
+    still = {name: s for name, s in state.open_hooks.items() if name != end.hook_invocation_id}
+    stop = state.hook_stop or stop_reason(end)
+    return replace(state, open_hooks=still, hook_stop=stop, guarded=None)
 
 
 def _note_decision(state: State, thread: Thread, event: PermissionCompleted) -> State:
@@ -242,9 +272,22 @@ def _note_decision(state: State, thread: Thread, event: PermissionCompleted) -> 
 def _note_warning(state: State, agent_id: str, event: SessionWarning) -> State:
     if event.reserved_cost_usd is not None:  # another attempt of the open call
         held = state.ledger.hold(agent_id, event.reserved_cost_usd)
-        return _attempt_over(replace(state, ledger=held))
+        return _attempt_over(replace(state, ledger=held), agent_id)
+    if event.warning_type == UNCLASSIFIED:
+        return _attempt_over(state, agent_id)
     if event.survivors:
         return replace(state, survivors=(*state.survivors, *event.survivors))
+    if event.warning_type in SAID_ONCE:
+        return replace(state, said=state.said | {event.message})
+    if event.current_tokens is not None:  # the open call was refused as too long
+        thread = overflow(state.threads.get(agent_id, Thread()), event.current_tokens)
+        return _attempt_over(_with(state, agent_id, thread))
+    if event.max_message_bytes is not None:
+        thread = cut_down(state.threads.get(agent_id, Thread()), max(event.max_message_bytes, 1))
+        return _with(state, agent_id, thread)
+    if event.warning_type == NO_COMPACTION:
+        thread = replace(state.threads.get(agent_id, Thread()), without_compaction=True)
+        return _with(state, agent_id, thread)
     if event.warning_type in CAPS and state.tripped is None:
         return replace(state, tripped=event)
     return state

@@ -12,18 +12,23 @@ from typing import Any, Literal
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 
-CONTROL_TOOLS = frozenset({"task_complete", "task_blocked"})
+OUTPUT_TOOL = "StructuredOutput"
+"""Takes the object that `output_schema` asks for; offered when there is one."""
+
+CONTROL_TOOLS = frozenset({"task_complete", "task_blocked", OUTPUT_TOOL})
 """Tools that steer the run and touch nothing; they are answered by the decision table itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One call a model asked for. `problem` says why `arguments` could not be read."""
+    """One call a model asked for. `problem` says why `arguments` could not be read, and
+    `raw_arguments` is what the model wrote instead of some that can be."""
 
     id: str
     name: str
     arguments: Mapping[str, Any]
     problem: str | None = None
+    raw_arguments: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,13 +112,15 @@ class ModelRequest:
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]
     max_output_tokens: int
+    effort: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
     """What came back. `usage` is None when the provider reported none (never invented).
 
-    Call ids are not empty and unique within the reply; the adapter sees to it.
+    Call ids are not empty and unique within the reply; the adapter sees to it. `left_out` says,
+    in sentences, what of the request the model does not take, so that it was not sent as asked.
     """
 
     text: str
@@ -121,3 +128,4 @@ class ModelReply:
     reasoning: tuple[ReasoningBlock, ...] = ()
     finish_reason: FinishReason = "stop"
     usage: Usage | None = None
+    left_out: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ from typing import Any
 
 from runner.core import verification, wire
 from runner.core.endings import TERMINAL_REASONS, Ending, Subtype, exit_code, row_of
+from runner.core.events import SandboxReport
 from runner.core.ledger import ZERO, Ledger, ModelTotals
 from runner.core.messages import Usage
 from runner.core.state import State
@@ -45,11 +46,13 @@ class Result:
     cost_basis: str
     sandbox: str
     verification: Mapping[str, Any]
+    sandbox_report: SandboxReport | None = None
     max_overshoot_usd: Decimal = ZERO
     survivors: tuple[str, ...] = ()
     type: str = "result"
     stop_reason: str | None = None
     result: str | None = None
+    structured_output: Mapping[str, Any] | None = None
     errors: tuple[str, ...] | None = None
     error_type: str | None = None
     api_error_status: int | None = None
@@ -95,16 +98,18 @@ def build_result(
         permission_denials=state.denials,
         terminal_reason=reason or ending.error_type or ending.subtype,
         result=final_text(state) if ok else None,
+        structured_output=state.output if ok else None,
         errors=None if ok else (ending.message or row_of(ending).meaning,),
         error_type=ending.error_type,
         exit_code=exit_code(ending),
         num_tool_turns=main.tool_turns,
-        num_llm_calls=sum(thread.replies for thread in state.threads.values()),
+        num_llm_calls=sum(t.replies + t.summaries for t in state.threads.values()),
         num_nudges=main.nudges,
         task_completed=bool(state.completion and state.completion.success),
         cost_basis=_basis(state.ledger),
         max_overshoot_usd=state.ledger.max_overshoot_usd(cap),
         sandbox=state.preflight.sandbox if state.preflight else "none",
+        sandbox_report=state.preflight.sandbox_report if state.preflight else None,
         verification=verification.summary(state),
         survivors=state.survivors,
         api_error_status=state.failure.status_code if state.failure and not ok else None,
@@ -121,6 +126,8 @@ def final_text(state: State) -> str:
     """
     if state.completion is not None and state.completion.success:
         return state.completion.summary
+    if state.main.reply is None and state.main.compacted is not None:
+        return state.main.compacted.summary_content or ""
     return state.main.reply.text if state.main.reply else ""
 
 

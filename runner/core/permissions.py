@@ -1,5 +1,7 @@
 """May this call run? One pure decision: deny rule, ask rule, mode, allow rule, else deny.
 
+A removal that nobody means is denied in every mode. A mode lets nothing change sensitive paths.
+
 Nobody is there to be asked, so "ask" is always "deny". A denial names the rule that denied, or
 says which rule would allow.
 """
@@ -7,31 +9,43 @@ says which rule would allow.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any, Final, Literal
 
-from runner.core import bash_rules, rules
-from runner.core.rules import COMMAND_TOOL, Places, Rule
-from runner.core.shell import Script
+from runner.core import bash_rules, path_patterns, rules
+from runner.core.rules import COMMAND_TOOL, Rule
+from runner.core.sensitive_paths import sensitive_part
 from runner.core.spec import TaskSpec
+from runner.core.subjects import FileCall, NamedCall, ShellCall, Subject, WebCall
 
 VerdictKind = Literal[
     "approved",
     "denied-by-rules",
     "denied-no-approval-rule-and-could-not-request-from-user",
+    "denied-by-permission-request-hook",
 ]
 
 FREE_KINDS = frozenset({"read", "custom-tool"})
 """Permission kinds that change nothing outside the run and need no rule inside the roots."""
 
+EDITING_TOOLS: Final = ("Edit", "Write")
+
+CRITICAL_REMOVAL: Final = "critical_removal"
+"""The rule that a decision names when no rule of the spec denied."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The decision on one call and the reason, in words."""
+    """The decision on one call and the reason, in words.
+
+    An `open` denial stands unless the model of mode auto allows the call.
+    """
 
     kind: VerdictKind
     reason: str
     rule: str | None = None
+    open: bool = False
 
     @property
     def allowed(self) -> bool:
@@ -40,58 +54,51 @@ class Verdict:
 
     def to_wire(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The `result` object of `permission.completed`."""
+        if self.kind == "denied-by-permission-request-hook":
+            return {"kind": self.kind, "message": self.reason}
         if self.kind != "denied-by-rules":
             return {"kind": self.kind}
         return {"kind": self.kind, "rules": [{"kind": request["kind"], "argument": self.rule}]}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellCall:
-    """What a Bash call would run. `free` are its words that lead to places inside the roots."""
-
-    script: Script
-    free: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileCall:
-    """The file or folder a call is about: its absolute path as written, and where that leads.
-
-    `searches` is set when files beneath it are read too.
-    """
-
-    paths: tuple[str, ...]
-    places: Places
-    searches: bool = False
-
-
-Subject = ShellCall | FileCall | None
-"""What rules with a specifier look at; None for a call that has nothing they know."""
-
-
 def offered(spec: TaskSpec, names: tuple[str, ...]) -> tuple[str, ...]:
     """The built-in tools the model is shown: `tools`, less the bare names that are denied."""
     wanted = names if spec.tools is None else tuple(n for n in names if n in spec.tools)
-    denied = _bare(spec.disallowed_tools)
-    return tuple(name for name in wanted if name not in denied)
+    return tuple(name for name in wanted if not removed(spec, name))
+
+
+def removed(spec: TaskSpec, tool: str) -> bool:
+    """A rule denies the tool as a whole, so the model is not even shown it."""
+    return _is_bare(tool, spec.disallowed_tools)
 
 
 def looks_inside(spec: TaskSpec, tool: str) -> bool:
     """Whether a verdict on this tool depends on what exactly is called."""
-    if any(rule.specifier is not None for rule in _denying(spec)):
+    if tool == COMMAND_TOOL or any(rule.specifier is not None for rule in _denying(spec)):
         return True
     if spec.permission_mode == "bypassPermissions":
         return False
-    if tool == COMMAND_TOOL:
-        return spec.permission_mode == "plan" or tool not in _bare(spec.allowed_tools)
+    if tool in EDITING_TOOLS and not _is_bare(tool, spec.allowed_tools):
+        return True
     return any(rule.specifier is not None for rule in _rules(spec.allowed_tools))
 
 
-def decide(spec: TaskSpec, tool: str, kind: str, subject: Subject = None) -> Verdict:
+NO_ARGUMENTS: Final[Mapping[str, Any]] = {}
+
+
+def decide(
+    spec: TaskSpec,
+    tool: str,
+    kind: str,
+    subject: Subject = None,
+    arguments: Mapping[str, Any] = NO_ARGUMENTS,
+) -> Verdict:
     """The verdict on a call of `tool` whose permission request is of `kind`."""
-    denied = _denied(spec, tool, subject)
+    denied = _denied(spec, tool, subject, arguments)
     if denied is not None:
         return denied
+    if isinstance(subject, ShellCall) and subject.removes is not None:
+        return _critical(subject.removes)
     if spec.permission_mode == "bypassPermissions":
         return _approved("mode bypassPermissions")
     harmless = isinstance(subject, ShellCall) and _is_harmless(spec, subject)
@@ -101,11 +108,14 @@ def decide(spec: TaskSpec, tool: str, kind: str, subject: Subject = None) -> Ver
         return _refused("mode plan allows nothing that may change something")
     if kind in FREE_KINDS and spec.permission_mode != "dontAsk":
         return _approved("it changes nothing and needs no rule")
-    if spec.permission_mode == "acceptEdits" and kind == "write":
+    if spec.permission_mode == "acceptEdits" and _is_edit(spec, kind, subject):
         return _approved("mode acceptEdits")
     if spec.permission_mode == "dontAsk" and tool == "AskUserQuestion":
         return _refused("mode dontAsk allows no questions")
-    return _allowed(spec, tool, subject)
+    verdict = _allowed(spec, tool, subject)
+    if spec.permission_mode == "auto" and not verdict.allowed:
+        return _left_open(verdict, subject)
+    return verdict
 
 
 # -- rules that deny ----------------------------------------------------------------------------
@@ -115,7 +125,9 @@ def _denying(spec: TaskSpec) -> tuple[Rule, ...]:
     return (*_rules(spec.disallowed_tools), *_rules(spec.ask_tools))
 
 
-def _denied(spec: TaskSpec, tool: str, subject: Subject) -> Verdict | None:
+def _denied(
+    spec: TaskSpec, tool: str, subject: Subject, arguments: Mapping[str, Any]
+) -> Verdict | None:
     """The verdict of the deny rules, then that of the ask rules: nobody is there to be asked."""
     for texts, why in (
         (spec.disallowed_tools, "denies it"),
@@ -125,10 +137,13 @@ def _denied(spec: TaskSpec, tool: str, subject: Subject) -> Verdict | None:
         bare = next((rule for rule in about if rule.specifier is None), None)
         if bare is not None:
             return _by(bare, why)
-        found = _denying_part(about, subject)
+        by_value = next((rule for rule in about if rules.has_value(rule, arguments)), None)
+        if by_value is not None:
+            return _by(by_value, f"{why}, because of its `{by_value.parameter}`")
+        found = _denying_part([rule for rule in about if rule.parameter is None], subject)
         if found is not None:
             return _by(found[0], f"{why}: {found[1]}")
-    if isinstance(subject, FileCall) and tool in ("Edit", "Write"):
+    if isinstance(subject, FileCall) and tool in EDITING_TOOLS:
         return _unreadable(spec, subject)
     return None
 
@@ -139,8 +154,17 @@ def _denying_part(about: list[Rule], subject: Subject) -> tuple[Rule, str] | Non
             return bash_rules.denying(subject.script, about)
         case FileCall():
             return _denying_path(about, subject)
+        case WebCall() | NamedCall():
+            hit = next((rule for rule in about if _means(rule, subject)), None)
+            return None if hit is None else (hit, "it names it")
         case _:
             return (about[0], "the call cannot be compared with it") if about else None
+
+
+def _means(rule: Rule, subject: WebCall | NamedCall) -> bool:
+    if isinstance(subject, WebCall):
+        return rules.names_host(rule, subject.host)
+    return fnmatchcase(subject.name, rule.specifier or "")
 
 
 def _unreadable(spec: TaskSpec, subject: FileCall) -> Verdict | None:
@@ -155,9 +179,11 @@ def _denying_path(about: Iterable[Rule], subject: FileCall) -> tuple[Rule, str] 
         for path in subject.paths:
             if "\\" in path:  # escaped for people: not the name on the disk
                 return rule, "the path cannot be compared with the rule"
-            if rules.covers(rule, path, subject.places, widely=True):
+            if path_patterns.covers(rule.specifier or "", path, subject.places, widely=True):
                 return rule, f"it covers {path}"
-            if subject.searches and rules.reaches_below(rule, path, subject.places):
+            if subject.searches and path_patterns.reaches_below(
+                rule.specifier or "", path, subject.places
+            ):
                 return rule, f"it may cover a file in {path}; search a folder or a file outside it"
     return None
 
@@ -170,9 +196,36 @@ def _is_harmless(spec: TaskSpec, subject: ShellCall) -> bool:
     return _may_read(spec) and bash_rules.not_allowed(subject.script, (), subject.free) is None
 
 
+def _is_edit(spec: TaskSpec, kind: str, subject: Subject) -> bool:
+    """A file is changed where no rule and no sensitive path stands against it."""
+    if isinstance(subject, ShellCall):
+        if not _may_read(spec) or any(rule.tool in EDITING_TOOLS for rule in _denying(spec)):
+            return False  # a command would do what a rule keeps the tools from
+        return bash_rules.not_allowed(subject.script, (), subject.free, subject.edits) is None
+    return kind == "write" and _sensitive(subject) is None
+
+
+def _sensitive(subject: Subject) -> str | None:
+    """The part of a path that makes it sensitive."""
+    if not isinstance(subject, FileCall):
+        return None
+    parts = (sensitive_part(path, subject.places.workspace) for path in subject.paths)
+    return next((part for part in parts if part is not None), None)
+
+
+def _left_open(verdict: Verdict, subject: Subject) -> Verdict:
+    """A denial that a model may lift, unless a sensitive path is concerned."""
+    words = sorted(subject.sensitive) if isinstance(subject, ShellCall) else []
+    if not words:
+        return verdict if _sensitive(subject) else replace(verdict, open=True)
+    return _refused(f"{verdict.reason}; `{words[0]}` steers other programs, so no mode allows it")
+
+
 def _allowed(spec: TaskSpec, tool: str, subject: Subject) -> Verdict:
     about = [rule for rule in _rules(spec.allowed_tools) if rules.names(rule, tool)]
     bare = next((rule for rule in about if rule.specifier is None), None)
+    if bare is None and isinstance(subject, WebCall | NamedCall):
+        bare = next((rule for rule in about if _means(rule, subject)), None)
     if bare is not None:
         return _approved(f"rule `{bare.text}` allows it", bare.text)
     match subject:
@@ -187,6 +240,10 @@ def _allowed(spec: TaskSpec, tool: str, subject: Subject) -> Verdict:
             if found is not None:
                 return _approved(f"rule `{found.text}` allows it", found.text)
             return _refused(f"no rule covers {subject.paths[0]}; allowed is {_listed(about)}")
+        case FileCall() if tool in EDITING_TOOLS and (part := _sensitive(subject)):
+            where = subject.paths[0]
+            said = f"no rule allows it, and no mode does: `{part}` in {where} steers other programs"
+            return _refused(f"{said}; `allowed_tools: [Edit({part})]` in the spec would")
         case _:
             hint = f"`allowed_tools: [{tool}]` in the spec would"
             return _refused(f"no rule allows it in mode {spec.permission_mode}; {hint}")
@@ -199,7 +256,8 @@ def _may_read(spec: TaskSpec) -> bool:
 def _covers_all(rule: Rule, subject: FileCall) -> bool:
     """Both the path as written and where it leads; an escaped path is not the one on the disk."""
     return all(
-        "\\" not in path and rules.covers(rule, path, subject.places, widely=False)
+        "\\" not in path
+        and path_patterns.covers(rule.specifier or "", path, subject.places, widely=False)
         for path in subject.paths
     )
 
@@ -208,9 +266,9 @@ def _listed(about: Iterable[Rule]) -> str:
     return ", ".join(f"`{rule.text}`" for rule in about)
 
 
-def _bare(texts: Iterable[str]) -> frozenset[str]:
-    """The tools that rules name whole."""
-    return frozenset(rule.tool for rule in _rules(texts) if rule.specifier is None)
+def _is_bare(tool: str, texts: Iterable[str]) -> bool:
+    """Some rule names the tool whole."""
+    return any(rule.specifier is None and rules.names(rule, tool) for rule in _rules(texts))
 
 
 def _rules(texts: Iterable[str]) -> tuple[Rule, ...]:
@@ -219,6 +277,11 @@ def _rules(texts: Iterable[str]) -> tuple[Rule, ...]:
 
 def _by(rule: Rule, why: str) -> Verdict:
     return Verdict(kind="denied-by-rules", reason=f"rule `{rule.text}` {why}", rule=rule.text)
+
+
+def _critical(what: str) -> Verdict:
+    reason = f"{what}, which no mode and no rule allows; name exactly what is to be removed"
+    return Verdict(kind="denied-by-rules", reason=reason, rule=CRITICAL_REMOVAL)
 
 
 def _refused(reason: str) -> Verdict:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from runner.core import stops, turns, verification
+from runner.core import compaction, hook_steps, protection, stops, structured, turns, verification
 from runner.core.control import (
     accepted_control,
     answer_control,
@@ -42,7 +42,23 @@ def deciding_rule(state: State) -> Rule:
     return next(rule for rule in RULES if rule.applies(state))
 
 
+def _ends_uncompared(state: State) -> bool:
+    """What the other rules say is the end. Whoever cancels a run does not wait for a look."""
+    if not protection.uncompared(state) or stops.interrupted(state):
+        return False
+    deciding = next(rule for rule in RULES[1:] if rule.applies(state))
+    return isinstance(deciding.step(state), Finish)
+
+
 RULES: tuple[Rule, ...] = (
+    Rule(
+        name="ends_uncompared",
+        when="the rules below would finish, and the protected paths were not compared since the "
+        "last effect",
+        applies=_ends_uncompared,
+        then="compare them with what they were at the start",
+        step=protection.compare,
+    ),
     Rule(
         name="budget_reached",
         when="a call brought spending to the cap",
@@ -56,6 +72,13 @@ RULES: tuple[Rule, ...] = (
         applies=stops.over_turns,
         then="record the trip",
         step=stops.trip_turns,
+    ),
+    Rule(
+        name="hook_stop",
+        when="a hook wants the run to end",
+        applies=hook_steps.stopped_unrecorded,
+        then="record it as the failure that ends the run",
+        step=hook_steps.record_stop,
     ),
     Rule(
         name="stopping_with_open_calls",
@@ -72,6 +95,13 @@ RULES: tuple[Rule, ...] = (
         step=turns.end_turn,
     ),
     Rule(
+        name="stopping_with_open_compaction",
+        when="an abort, cap or failure is recorded and a summary was asked for",
+        applies=lambda state: stops.stopping(state) and compaction.is_open(state),
+        then="record that nothing came of it",
+        step=compaction.close,
+    ),
+    Rule(
         name="capped_unchecked",
         when="a cap is recorded and the checks have not judged the work as it is",
         applies=lambda state: stops.capped(state) and verification.unchecked(state),
@@ -82,8 +112,15 @@ RULES: tuple[Rule, ...] = (
         name="stopped",
         when="an abort, cap or failure is recorded",
         applies=stops.stopping,
-        then="finish with it: signal, budget, timeout, turns, provider",
+        then="finish with it: signal, changed protected path, budget, timeout, turns, provider",
         step=stops.finish_stopped,
+    ),
+    Rule(
+        name="hooks_due",
+        when="a call has ended and hooks are to be told of it",
+        applies=hook_steps.calls_due,
+        then="run them",
+        step=hook_steps.tell_of_calls,
     ),
     Rule(
         name="tools_pending",
@@ -98,6 +135,13 @@ RULES: tuple[Rule, ...] = (
         applies=lambda state: state.completion is None and accepted_control(state) is not None,
         then="record the completion, or the block",
         step=state_completion,
+    ),
+    Rule(
+        name="output_unchecked",
+        when="a call or the answer gives an object, and it was not compared with the output schema",
+        applies=structured.unchecked,
+        then="compare them",
+        step=structured.check,
     ),
     Rule(
         name="completion_unchecked",
@@ -134,7 +178,20 @@ RULES: tuple[Rule, ...] = (
         then="finish: error_permission_denied",
         step=stops.finish_denied,
     ),
-    # stop hooks: asked here, once the run would really end as a success
+    Rule(
+        name="completion_unasked",
+        when="a completion was accepted and the Stop hooks have not been asked",
+        applies=lambda state: stops.accepted(state) and hook_steps.stop_unasked(state),
+        then="ask them",
+        step=hook_steps.ask_stop,
+    ),
+    Rule(
+        name="completion_refused",
+        when="a completion was accepted and a Stop hook wants more, at most 8 times in a row",
+        applies=lambda state: stops.accepted(state) and hook_steps.stop_refused(state),
+        then="say its reason; the completion no longer stands",
+        step=hook_steps.work_on,
+    ),
     Rule(
         name="completed",
         when="a completion was accepted",
@@ -165,13 +222,31 @@ RULES: tuple[Rule, ...] = (
         then="finish: error_during_execution, malformed_replies",
         step=lambda state: Finish(ending=turns.MALFORMED),
     ),
-    # structured output: a missing or invalid object is asked for again here
+    Rule(
+        name="output_lacking",
+        when="autopilot is off and the answer is no object, though there is an output schema",
+        applies=lambda state: turns.answered(state) and structured.lacking(state),
+        then="record that",
+        step=structured.note_lack,
+    ),
+    Rule(
+        name="output_given_up",
+        when="as many objects as may did not match the output schema, and none did",
+        applies=structured.given_up,
+        then="finish: error_max_structured_output_retries",
+        step=structured.give_up,
+    ),
+    Rule(
+        name="output_sent_back",
+        when="the answer does not match the output schema",
+        applies=lambda state: turns.text_ending(state) and structured.mismatched(state),
+        then="say what does not match",
+        step=structured.send_back,
+    ),
     Rule(
         name="answer_denied",
         when="as below, but a call was denied and the spec makes that fatal",
-        applies=lambda state: (
-            not state.need.autopilot and turns.text_ending(state) and stops.denied_fatally(state)
-        ),
+        applies=lambda state: turns.answered(state) and stops.denied_fatally(state),
         then="finish: error_permission_denied",
         step=stops.finish_denied,
     ),
@@ -190,9 +265,24 @@ RULES: tuple[Rule, ...] = (
         step=verification.send_back,
     ),
     Rule(
+        name="answer_unasked",
+        when="autopilot is off, the reply has no calls and the Stop hooks have not been asked",
+        applies=lambda state: turns.answered(state) and hook_steps.stop_unasked(state),
+        then="ask them",
+        step=hook_steps.ask_stop,
+    ),
+    Rule(
+        name="answer_refused",
+        when="autopilot is off, the reply has no calls and a Stop hook wants more, at most 8 times "
+        "in a row",
+        applies=lambda state: turns.answered(state) and hook_steps.stop_refused(state),
+        then="say its reason",
+        step=hook_steps.work_on,
+    ),
+    Rule(
         name="plain_answer",
         when="autopilot is off and the reply has no calls",
-        applies=lambda state: not state.need.autopilot and turns.text_ending(state),
+        applies=turns.answered,
         then="finish: success",
         step=lambda state: Finish(ending=Ending(subtype="success")),
     ),
@@ -226,7 +316,56 @@ RULES: tuple[Rule, ...] = (
         then="say the nudge",
         step=turns.nudge,
     ),
-    # compaction: a context above the threshold is summarised here, before the next call
+    Rule(
+        name="hook_context",
+        when="hooks of the start or of the prompt add to the conversation",
+        applies=hook_steps.context_untold,
+        then="say it",
+        step=hook_steps.tell_context,
+    ),
+    Rule(
+        name="compacted_by_hand",
+        when="the prompt was `/compact` and that is done",
+        applies=compaction.done_by_hand,
+        then="finish: success; record the failure if it was none",
+        step=compaction.finish_by_hand,
+    ),
+    Rule(
+        name="compact_by_hand",
+        when="the prompt is `/compact`",
+        applies=compaction.asked_for,
+        then="compact; record a failure if there is nothing to compact",
+        step=compaction.by_hand,
+    ),
+    Rule(
+        name="message_too_large",
+        when="the context is above the threshold, and its newest message (a reply with its "
+        "results) or any one message fills it alone",
+        applies=compaction.is_too_large,
+        then="cut what is shown of it, and say so",
+        step=compaction.cut_messages,
+    ),
+    Rule(
+        name="too_long",
+        when="the last request was refused as too long",
+        applies=compaction.is_overflowed,
+        then="compact, once; record the failure if that is no way out",
+        step=compaction.recover,
+    ),
+    Rule(
+        name="compaction_in_vain",
+        when="the context is above the threshold, and compaction did not help twice in a row",
+        applies=compaction.is_futile,
+        then="say that the run goes on without",
+        step=compaction.give_up,
+    ),
+    Rule(
+        name="compaction_due",
+        when="the context is above the threshold of the window",
+        applies=compaction.is_due,
+        then="compact",
+        step=compaction.compact,
+    ),
     Rule(
         name="ask",
         when="otherwise",

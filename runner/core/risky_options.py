@@ -216,4 +216,9 @@ def _sed(arguments: Sequence[str]) -> str | None:
     if strange is not None:
         return strange
     script = next((a for a in arguments if not a.startswith("-")), "")
-    return None if _SED_SAFE.fullmatch(script) else script
+    return None if plain_sed(script) else script
+
+
+def plain_sed(script: str) -> bool:
+    """The script only prints, deletes, replaces or quits."""
+    return _SED_SAFE.fullmatch(script) is not None

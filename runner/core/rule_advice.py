@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from runner.core.exposure import exposures
 from runner.core.risky_options import EVALUATORS, RUNNERS, SHELLS
-from runner.core.rules import COMMAND_TOOL, Rule, command_globs, is_exact, parse
+from runner.core.rules import COMMAND_TOOL, PATH_TOOLS, Rule, command_globs, is_exact, names, parse
 from runner.core.spec import TaskSpec
 
 RUN_ANYTHING: Final = SHELLS.union(
@@ -18,17 +19,22 @@ RUN_ANYTHING: Final = SHELLS.union(
 
 
 def advice(spec: TaskSpec) -> tuple[str, ...]:
-    """What to know about the rules of a spec, one line each."""
+    """What to know about the rules and the secrets of a spec, one line each."""
     allowed = [parse(text) for text in spec.allowed_tools]
     denied = [parse(text) for text in (*spec.disallowed_tools, *spec.ask_tools)]
-    bare = [rule.tool for rule in denied if rule.specifier is None]
+    bare = [rule for rule in denied if rule.specifier is None]
     found = [f"`{rule.text}` {why}" for rule in allowed for why in _about(rule)]
-    unused = [rule for rule in allowed if rule.tool in bare]
+    unused = [rule for rule in allowed if any(names(other, rule.tool) for other in bare)]
     found += [f"`{rule.text}` never matches: {rule.tool} is denied as a whole" for rule in unused]
     whole = [rule.tool for rule in allowed if rule.specifier is None]
     shadowed = [r for r in allowed if r.specifier and r.tool in whole]
     found += [f"`{r.text}` adds nothing: {r.tool} is allowed as a whole" for r in shadowed]
-    return tuple(found)
+    paths = [r for r in denied if r.specifier and r.tool in PATH_TOOLS and r.parameter is None]
+    if COMMAND_TOOL in whole and COMMAND_TOOL not in [rule.tool for rule in bare]:
+        found += [
+            f"`{r.text}` does not bind the commands of `Bash`, which may all run" for r in paths
+        ]
+    return (*found, *exposures(spec))
 
 
 def _about(rule: Rule) -> Iterator[str]:

@@ -1,19 +1,22 @@
 """Permission rules: `Tool` and `Tool(specifier)`, what each means, and what it matches.
 
 A command pattern and a command are compared as words that are decoded already: blanks of the
-pattern stand for the borders of words, and `*` for anything, borders included. A path pattern
-is compared part by part, as gitignore does it.
+pattern stand for the borders of words, and `*` for anything, borders included. Paths are compared
+in `path_patterns`. The grammar is that of Claude Code's permission rules.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
+
+from runner.core import path_patterns
 
 Glob = tuple[str | None, ...]
 """Characters; None stands for any text, also for none."""
@@ -26,8 +29,22 @@ BORDER: Final = "\0"
 
 PATH_TOOLS: Final = ("Read", "Edit", "Write")
 COMMAND_TOOL: Final = "Bash"
+WEB_TOOL: Final = "WebFetch"
+NAMED_TOOLS: Final = ("Agent", "Skill")
+
+PARAMETERS: Final[Mapping[str, frozenset[str]]] = {
+    "Bash": frozenset({"timeout", "description"}),
+    "Read": frozenset({"offset", "limit"}),
+    "Edit": frozenset({"old_string", "new_string", "replace_all"}),
+    "Write": frozenset({"content"}),
+    "WebFetch": frozenset({"prompt"}),
+}
+"""What `Tool(parameter:value)` may name where another specifier could be meant as well; of any
+other tool, every parameter."""
 
 _RULE = re.compile(r"([^()\s]+)(?:\((.*)\))?", re.DOTALL)
+_PARAMETER = re.compile(r"([A-Za-z_]\w*):(.*)", re.DOTALL)
+_HOST = re.compile(r"(\*\.)?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*|\*")
 _SHELL_SYNTAX = re.compile(r"[;&|<>$`\n]")
 
 
@@ -37,19 +54,15 @@ class RuleError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule. `specifier` is None when the rule means every call of the tool."""
+    """One rule. `specifier` is None when the rule means every call of the tool.
+
+    `tool` may hold a `*`. With a `parameter`, the specifier is the value that is meant.
+    """
 
     text: str
     tool: str
     specifier: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """What path patterns start from: absolute paths."""
-
-    workspace: str
-    home: str
+    parameter: str | None = None
 
 
 @lru_cache(maxsize=1024)
@@ -65,13 +78,41 @@ def parse(text: str) -> Rule:
         raise RuleError(f"nothing stands between the brackets: write {tool} for every call")
     if not specifier.isprintable():
         raise RuleError("a character in it cannot be seen")
+    return _specified(text, tool, specifier)
+
+
+def _specified(text: str, tool: str, specifier: str) -> Rule:
+    found = _PARAMETER.fullmatch(specifier)
+    if found is not None and found[1] in PARAMETERS.get(tool, frozenset({found[1]})):
+        return Rule(text=text, tool=tool, parameter=found[1], specifier=found[2])
     if tool == COMMAND_TOOL:
         command_globs(specifier)
     elif tool in PATH_TOOLS:
-        _pattern(specifier)
-    else:
-        raise RuleError(f"{tool} takes no specifier: write {tool}")
+        try:
+            path_patterns.pattern(specifier)
+        except path_patterns.PatternError as error:
+            raise RuleError(str(error)) from None
+    elif tool == WEB_TOOL:
+        host = specifier.removeprefix("domain:")
+        if host == specifier or not _HOST.fullmatch(host):
+            raise RuleError("write WebFetch(domain:example.com) or WebFetch(domain:*.example.com)")
+    elif tool not in NAMED_TOOLS:
+        raise RuleError(f"{tool} takes no such specifier: write {tool}, or {tool}(parameter:value)")
     return Rule(text=text, tool=tool, specifier=specifier)
+
+
+def may_allow(rule: Rule) -> str | None:
+    """Why the rule cannot stand among those that allow; None when it can.
+
+    A value says what a call is only in part, and a `*` may mean tools nobody has thought of.
+    """
+    if rule.parameter is not None:
+        return "a rule about a parameter can only deny or ask"
+    known = rule.tool.partition("*")[0]
+    server = known.startswith("mcp__") and "__" in known.removeprefix("mcp__")
+    if "*" in rule.tool and not server:
+        return "a `*` in the name of a tool can only deny or ask, unless mcp__server__ is before it"
+    return None
 
 
 def names(rule: Rule, tool: str) -> bool:
@@ -79,10 +120,32 @@ def names(rule: Rule, tool: str) -> bool:
 
     With a path, `Edit` means every tool that writes, and `Read` the searching ones too.
     """
-    if rule.specifier is None or rule.tool == tool:
-        return rule.tool == tool
+    if rule.tool == tool or tool.startswith(f"{rule.tool}__"):  # `mcp__server` is its tools
+        return True
+    if "*" in rule.tool:
+        return fnmatchcase(tool, rule.tool)
+    if rule.specifier is None or rule.parameter is not None:
+        return False
     covered = {"Edit": ("Write",), "Read": ("Grep", "Glob")}
     return tool in covered.get(rule.tool, ())
+
+
+def has_value(rule: Rule, arguments: Mapping[str, Any]) -> bool:
+    """Whether a rule about a parameter means this call: its value is there, and fits."""
+    if rule.parameter is None or rule.parameter not in arguments:
+        return False
+    value = arguments[rule.parameter]
+    text = value if isinstance(value, str) else json.dumps(value)
+    return fnmatchcase(text, re.sub(r"([\[?])", r"[\1]", rule.specifier or ""))
+
+
+def names_host(rule: Rule, host: str) -> bool:
+    """Whether a `domain:` rule means this host. `*.` does not mean the bare domain."""
+    wanted = (rule.specifier or "").removeprefix("domain:").lower()
+    lower = host.lower().rstrip(".")
+    if wanted.startswith("*."):
+        return lower.endswith(wanted[1:])
+    return wanted in ("*", lower)
 
 
 def is_exact(rule: Rule) -> bool:
@@ -142,98 +205,3 @@ def _slide(glob: Glob, alive: set[int]) -> set[int]:
             past += 1
             slid.add(past)
     return slid
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pattern:
-    """A path pattern taken apart. `start` is where its parts begin: `/`, `~`, or `.`."""
-
-    start: str
-    parts: tuple[str, ...]
-    floats: bool
-    folder: bool
-
-
-@lru_cache(maxsize=1024)
-def _pattern(specifier: str) -> _Pattern:
-    start, rest = ".", specifier
-    if specifier.startswith("!"):
-        raise RuleError("a rule cannot take back another: leave the ! out")
-    for prefix, place in (("//", "/"), ("~/", "~"), ("/", "."), ("./", ".")):
-        if specifier.startswith(prefix):
-            start, rest = place, specifier.removeprefix(prefix)
-            break
-    parts = tuple(part for part in rest.split("/") if part not in ("", "."))
-    if ".." in parts:
-        raise RuleError("a path with `..` never matches: write //absolute/path")
-    if not parts and start != "/":
-        parts = ("**",)
-    floats = rest is specifier and len(parts) == 1
-    return _Pattern(start=start, parts=parts, floats=floats, folder=rest.endswith("/"))
-
-
-def covers(rule: Rule, path: str, places: Places, *, widely: bool) -> bool:
-    """Whether a path rule means this absolute path, or a folder that it lies in.
-
-    `widely` is for rules that deny: a bare folder name then counts at every depth.
-    """
-    found = _compare(_pattern(rule.specifier or ""), path, places, widely=widely)
-    return found is not None and found[0]
-
-
-def reaches_below(rule: Rule, folder: str, places: Places) -> bool:
-    """Whether a path rule that denies means the folder, or may mean something in it."""
-    found = _compare(_pattern(rule.specifier or ""), folder, places, widely=True)
-    return found is None or any(found)
-
-
-def _compare(
-    pattern: _Pattern, path: str, places: Places, *, widely: bool
-) -> tuple[bool, bool] | None:
-    """(means it, may mean something below it); None when the path is not under the start."""
-    start = {"/": "/", "~": places.home, ".": places.workspace}[pattern.start]
-    names_ = _below(path, start)
-    floats = pattern.floats and (widely or not pattern.folder)
-    if names_ is None:
-        if floats and widely:
-            names_ = _parts(path)
-        elif _below(start, path) is None:
-            return False, False
-        else:
-            return None
-    return _walk(("**", *pattern.parts) if floats else pattern.parts, names_)
-
-
-def _walk(parts: tuple[str, ...], names_: Sequence[str]) -> tuple[bool, bool]:
-    alive = _past_any(parts, {0})
-    for name in names_:
-        if len(parts) in alive:
-            return True, True  # a folder above it is meant
-        moved = set()
-        for at in alive:
-            if parts[at] == "**":
-                moved.add(at)
-            elif fnmatchcase(name, parts[at]):
-                moved.add(at + 1)
-        alive = _past_any(parts, moved)
-    return len(parts) in alive, bool(alive)
-
-
-def _past_any(parts: tuple[str, ...], alive: set[int]) -> set[int]:
-    """Also past every `**`, which may mean no folder."""
-    slid = set(alive)
-    for at in alive:
-        past = at
-        while past < len(parts) and parts[past] == "**":
-            past += 1
-            slid.add(past)
-    return slid
-
-
-def _below(path: str, start: str) -> tuple[str, ...] | None:
-    names_, above = _parts(path), _parts(start)
-    return names_[len(above) :] if names_[: len(above)] == above else None
-
-
-def _parts(path: str) -> tuple[str, ...]:
-    return tuple(part for part in path.split("/") if part)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from runner.core.rules import Word
+from runner.core.written import as_written
 
 MAX_CHARS: Final = 10_000
 
@@ -87,10 +88,14 @@ _KNOWN = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One simple command: its words, decoded, and whether it sets variables that may matter."""
+    """One simple command: its words, decoded, and whether it sets variables that may matter.
+
+    `written` are the same words with their patterns, as `written.as_written` has them.
+    """
 
     words: tuple[Word, ...]
     assigns: bool = False
+    written: tuple[Word, ...] = field(default=(), compare=False)
 
     @property
     def argv(self) -> tuple[str, ...] | None:
@@ -116,6 +121,9 @@ class _Found:
     opaque: str | None = None
 
 
+_LONG_COMMENT = re.compile(r"#[^\n]*\\\n")
+
+
 def unparsed(why: str) -> Script:
     """A command line that could not be taken apart."""
     return Script(odd=why, opaque=why)
@@ -126,7 +134,10 @@ def hidden(command: str) -> str | None:
     if len(command) > MAX_CHARS:
         return f"it is longer than {MAX_CHARS} characters"
     strange = next((c for c in command if not c.isprintable() and c not in "\n\t"), None)
-    return None if strange is None else f"it holds the character U+{ord(strange):04X}"
+    if strange is not None:
+        return f"it holds the character U+{ord(strange):04X}"
+    # To Bash a comment ends with its line; to shfmt a backslash there hides the next one.
+    return "a comment in it ends with a backslash" if _LONG_COMMENT.search(command) else None
 
 
 def read(tree: Node) -> Script:
@@ -155,8 +166,10 @@ def _note(node: Node, found: _Found) -> None:
     if kind is not None and kind not in _KNOWN:
         found.opaque = f"it holds a construct that is not understood: {kind}"
     elif kind == "CallExpr":
-        words = tuple(_word(word) for word in node.get("Args", ()))
-        found.commands.append(Command(words=words, assigns=_matters(node.get("Assigns", ()))))
+        args = node.get("Args", ())
+        words, written = tuple(map(_word, args)), tuple(map(as_written, args))
+        assigns = _matters(node.get("Assigns", ()))
+        found.commands.append(Command(words=words, assigns=assigns, written=written))
     elif kind == "ParamExp" and str((node.get("Exp") or {}).get("Op", "")).startswith("@"):
         found.opaque = "it expands a variable with @"
     elif kind in _EVALUATING and any(_executes(inner) for inner in _nodes(node)):

@@ -9,25 +9,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-PermissionMode = Literal["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
-Isolation = Literal["none", "copy"]
+PermissionMode = Literal["default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions"]
+Isolation = Literal["none", "copy", "worktree"]
 Durability = Literal["event", "barrier", "off"]
+Effort = Literal["low", "medium", "high", "xhigh", "max"]
+
+
+EVERYTHING = "**"
+"""The pattern that `require_changes: true` and `forbid_changes: true` stand for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputSpec:
-    """A declared input, used in the prompt as `{{ inputs.name }}`."""
+    """A declared input, used in the prompt as `{{ inputs.name }}`.
+
+    What is `untrusted` was written by strangers, and is fenced off in the prompt as data.
+    """
 
     wire_case: ClassVar = "snake"
     required: bool = False
     default: str | None = None
+    untrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceSpec:
-    """Where tools work; `copy` leaves the original untouched."""
+    """Where tools work; `copy` and `worktree` leave the original untouched."""
 
     wire_case: ClassVar = "snake"
     path: str = "."
@@ -45,13 +54,28 @@ class EnvSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricingSpec:
-    """The price of a model the price table lacks, in USD per million tokens."""
+    """The price of one model, in USD per million tokens."""
 
     wire_case: ClassVar = "snake"
     input_per_mtok: Decimal
     output_per_mtok: Decimal
     cache_read_per_mtok: Decimal | None = None
     cache_write_per_mtok: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionSpec:
+    """When the conversation is summarised: at this share of the model's window.
+
+    `window` is the window of `model` in tokens, where the model table does not know it or less of
+    it should be used. `instructions` say what a summary must keep.
+    """
+
+    wire_case: ClassVar = "snake"
+    threshold: float = 0.8
+    enabled: bool = True
+    instructions: str | None = None
+    window: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +111,89 @@ class VerifySpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AutoModeSpec:
+    """Mode auto: the model that decides about calls no rule covers, and what it should know."""
+
+    wire_case: ClassVar = "snake"
+    model: str
+    instructions: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxSpec:
+    """Where the commands of tools and checks run, and the least that will do.
+
+    `mode` auto takes the best tier that proves itself, a tier's name that one alone, off none.
+    `network` is None (denied where the tier can), `("deny",)`, `("allow",)` or the hosts.
+    `container` is the spec's word that the job has a container of its own; nobody checks it.
+    """
+
+    wire_case: ClassVar = "snake"
+    mode: Literal["auto", "namespaces", "landlock", "off"] = "auto"
+    require: Literal["namespaces", "landlock"] | None = None
+    network: tuple[str, ...] | None = None
+    reason: str | None = None
+    container: bool = False
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts that may be reached, when the spec lists them."""
+        return () if self.network in (None, ("deny",), ("allow",)) else self.network or ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportsSpec:
+    """Files to write on every ending, as absolute paths; `github` auto: tell the job as well."""
+
+    wire_case: ClassVar = "snake"
+    summary: str | None = None
+    junit: str | None = None
+    html: str | None = None
+    patch: str | None = None
+    github: Literal["auto", "off"] = "auto"
+
+
+HookEvent = Literal[
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "UserPromptSubmit",
+    "Stop",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+    "SessionStart",
+    "SessionEnd",
+    "Notification",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookSpec:
+    """One hook: a bash command, or with `args` a program, that is told of an event as JSON.
+
+    `if_` is a rule: the hook is about the tool calls it means. `timeout` None is `limits.hook`.
+    """
+
+    wire_case: ClassVar = "snake"
+    command: str
+    type: Literal["command"] = "command"
+    args: tuple[str, ...] | None = None
+    if_: str | None = field(default=None, metadata={"wire": "if"})
+    timeout: float | None = None
+    fail_closed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookGroup:
+    """Hooks with one matcher: of the name of a tool, or of what the event is about."""
+
+    wire_case: ClassVar = "snake"
+    hooks: tuple[HookSpec, ...]
+    matcher: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsSpec:
     """The finer limits. Durations are seconds, sizes are bytes."""
 
@@ -95,9 +202,11 @@ class LimitsSpec:
     model_idle: float = 120.0
     model_call: float = 600.0
     tool: float = 600.0
+    hook: float = 60.0
     shutdown_grace: float = 8.0
     max_tool_output_bytes: int = 30_000
     max_verify_attempts: int = 3
+    max_structured_output_retries: int = 5
     max_resumes: int = 3
     min_output_tokens: int = 256
     durability: Durability = "event"
@@ -105,7 +214,10 @@ class LimitsSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
-    """One task, resolved: includes merged, overrides applied, files read."""
+    """One task, resolved: includes merged, overrides applied, files read.
+
+    `sources` is no key: the files it was read from, as absolute paths.
+    """
 
     wire_case: ClassVar = "snake"
     name: str
@@ -115,6 +227,7 @@ class TaskSpec:
     inputs: Mapping[str, InputSpec] = field(default_factory=dict)
     api_base: str | None = None
     api_key_env: str | None = None
+    effort: Effort | None = None
     max_output_tokens: int = 8192
     system_prompt: str | None = None
     append_system_prompt: str | None = None
@@ -133,8 +246,19 @@ class TaskSpec:
     disallowed_tools: tuple[str, ...] = ()
     ask_tools: tuple[str, ...] = ()
     permission_mode: PermissionMode = "default"
+    auto_mode: AutoModeSpec | None = None
     on_denied: Literal["report", "fail"] = "report"
     verify: tuple[VerifySpec, ...] = ()
+    protected_paths: tuple[str, ...] = ()
+    require_changes: tuple[str, ...] = ()
+    forbid_changes: tuple[str, ...] = ()
+    output_schema: Mapping[str, Any] | None = None
+    sandbox: SandboxSpec = SandboxSpec()
+    hooks: Mapping[str, tuple[HookGroup, ...]] = field(default_factory=dict)
     env: EnvSpec = EnvSpec()
-    pricing: PricingSpec | None = None
+    secrets: tuple[str, ...] = ()
+    pricing: Mapping[str, PricingSpec] | None = None
+    compaction: CompactionSpec = CompactionSpec()
     retry: RetrySpec = RetrySpec()
+    reports: ReportsSpec = ReportsSpec()
+    sources: tuple[str, ...] = field(default=(), compare=False)

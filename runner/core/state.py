@@ -9,8 +9,13 @@ from typing import Any
 
 from runner.core.events import (
     Abort,
+    HookStart,
+    PermissionCompleted,
     PriceListing,
+    RunnerOutputCheck,
     RunnerPreflight,
+    RunnerProtection,
+    RunnerProtectionCheck,
     RunnerVerifyComplete,
     SessionError,
     SessionStart,
@@ -23,23 +28,35 @@ from runner.core.messages import (
 )
 from runner.core.spec import TaskSpec
 from runner.core.thread import Thread
+from runner.core.weight import text_bound
 
 MAIN = ""
 """The agent id of the main loop; sub-agents have their own."""
+
+CLASSIFIER = "permission-classifier"
+"""The agent id of the model that decides in mode auto."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """Everything that is known about a run.
 
-    `instructions` are the project's, sent before the messages and kept in none of them.
+    `instructions` are the project's, sent before the messages and kept in none of them. `task` is
+    the last prompt that asks for work.
     `known_files` are the hashes of files as the model knows them. `resumes` counts how often in a
     row the session was resumed after a kill; `note` is what the model has to be told before it is
     asked again; `elapsed_ms` is what earlier parts took; `attempts_over` counts model calls of
     known outcome over the whole session, by model. `model` is the one that is asked next: the
     spec's, or the fallback that took over; every start of a run begins with the spec's.
     `head_commit` is where the workspace's repository was when the session last began or went on.
+    `said` are the warnings that are given once, by their messages.
     `verified` is the last verification, `judged` the same as long as nothing was done since.
+    `protection` is what was protected at the start, `guarded` the last comparison with it as long
+    as nothing was done since, `violation` the first one that found a change.
+    `output` is the object that fits the output schema, `output_check` the last verdict on one as
+    long as the reply stands, `output_attempts` how many did not fit.
+    `decided` is what was decided about calls of the main loop's last turn.
+    `open_hooks` have begun and not ended; `hook_stop` is why a hook wants the run to end.
     """
 
     spec: TaskSpec | None = None
@@ -50,16 +67,27 @@ class State:
     preflight: RunnerPreflight | None = None
     system: str = ""
     instructions: str = ""
+    task: str = ""
     threads: Mapping[str, Thread] = field(default_factory=lambda: {MAIN: Thread()})
     ledger: Ledger = Ledger()
     usage: Usage = Usage()
     denials: tuple[Mapping[str, Any], ...] = ()
     survivors: tuple[str, ...] = ()
+    said: frozenset[str] = frozenset()
     known_files: dict[str, str] = field(default_factory=dict)
     completion: SessionTaskComplete | None = None
     verified: RunnerVerifyComplete | None = None
     judged: RunnerVerifyComplete | None = None
     verify_attempts: int = 0
+    protection: RunnerProtection | None = None
+    guarded: RunnerProtectionCheck | None = None
+    output: Mapping[str, Any] | None = None
+    output_check: RunnerOutputCheck | None = None
+    output_attempts: int = 0
+    violation: RunnerProtectionCheck | None = None
+    decided: Mapping[str, PermissionCompleted] = field(default_factory=dict)
+    open_hooks: Mapping[str, HookStart] = field(default_factory=dict)
+    hook_stop: str | None = None
     tripped: SessionWarning | None = None
     abort: Abort | None = None
     failure: SessionError | None = None
@@ -100,6 +128,17 @@ class State:
         """The price `model` is charged at; None when it has none (only legal without a cap)."""
         listed = self.preflight.prices if self.preflight else ()
         return next((price for price in listed if price.model == model), None)
+
+    def window(self, model: str) -> int | None:
+        """How many tokens `model` can read; None when nobody knows."""
+        listed = self.preflight.windows if self.preflight else ()
+        return next((window.tokens for window in listed if window.model == model), None)
+
+    @property
+    def prefix_bytes(self) -> int:
+        """What stands before the conversation in every request: tools, prompt, instructions."""
+        tools = self.preflight.tool_definitions_bytes if self.preflight else 0
+        return tools + text_bound(self.system) + text_bound(self.instructions)
 
     @property
     def need(self) -> TaskSpec:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from runner.core.endings import Ending
-from runner.core.events import Persisted, RunnerVerifyStart
+from runner.core.events import CompactionTrigger, Persisted, RunnerVerifyStart
 from runner.core.messages import ToolCall
+from runner.core.spec import HookEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +39,45 @@ class Verify:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOutput:
+    """Compare this object, which a call gave or the answer is, with the output schema."""
+
+    value: Mapping[str, Any]
+    tool_call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compare:
+    """Compare what is protected with what it was at the start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compact:
+    """Ask for a summary of the conversation, if the budget pays for it."""
+
+    trigger: CompactionTrigger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookPoint:
+    """What hooks are asked about: an event, and the call or agent it is about, if any."""
+
+    event: HookEvent
+    subject: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunHooks:
+    """Run the hooks of these points that have not answered yet."""
+
+    points: tuple[HookPoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
     """The run is over and ended like this."""
 
     ending: Ending
 
 
-Step = AskModel | RunTools | Verify | Say | Finish
+Step = AskModel | RunTools | Verify | Compare | CheckOutput | Say | Compact | RunHooks | Finish

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from runner.core import hook_steps, protection
 from runner.core.endings import Ending, error_type_of
 from runner.core.events import (
+    SessionError,
     SessionWarning,
 )
 from runner.core.limits import budget_reached, turns_left
@@ -16,10 +18,13 @@ CAPPED = frozenset({"error_max_turns", "error_max_budget_usd", "error_timeout"})
 def stop(state: State) -> Ending | None:
     """The ending that a recorded abort, cap or failure asks for, in order of precedence."""
     done = state.completion is not None and state.completion.success
-    signal = state.abort is not None and state.abort.cause != "timeout"
-    if signal and state.abort is not None:
+    if interrupted(state) and state.abort is not None:
         return _cancelled(state.abort.cause)
-    if done:
+    if (violated := protection.violated(state)) is not None:
+        return violated
+    if state.failure is not None and state.failure.error_type == "hook_stopped":
+        return _failed(state.failure)
+    if done and not (state.abort and hook_steps.stop_unvouched(state)):
         return None  # a limit that trips after an accepted completion does not undo it
     if state.tripped is not None and state.tripped.warning_type == "error_max_budget_usd":
         return Ending(subtype="error_max_budget_usd", message=state.tripped.message)
@@ -29,12 +34,16 @@ def stop(state: State) -> Ending | None:
     if state.tripped is not None:
         return Ending(subtype="error_max_turns", message=state.tripped.message)
     if state.failure is not None:
-        return Ending(
-            subtype="error_during_execution",
-            error_type=error_type_of(state.failure.error_type),
-            message=state.failure.message,
-        )
+        return _failed(state.failure)
     return None
+
+
+def _failed(failure: SessionError) -> Ending:
+    return Ending(
+        subtype="error_during_execution",
+        error_type=error_type_of(failure.error_type),
+        message=failure.message,
+    )
 
 
 def _cancelled(cause: str) -> Ending:
@@ -43,6 +52,11 @@ def _cancelled(cause: str) -> Ending:
         error_type="cancelled" if cause == "SIGINT" else "terminated",
         message=f"Cancelled by {cause}",
     )
+
+
+def interrupted(state: State) -> bool:
+    """A signal is the ending."""
+    return state.abort is not None and state.abort.cause != "timeout"
 
 
 def capped(state: State) -> bool:

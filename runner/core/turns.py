@@ -37,8 +37,13 @@ MALFORMED = Ending(
 
 
 def answered(state: State) -> bool:
-    """Autopilot is off and the model has answered in text."""
-    return not state.need.autopilot and text_ending(state)
+    """Autopilot is off and the model has answered: in text, or with an object that fits."""
+    return not state.need.autopilot and (text_ending(state) or _gave_output(state))
+
+
+def _gave_output(state: State) -> bool:
+    found = state.output_check
+    return _only_control(state) and found is not None and found.valid
 
 
 def close_calls(state: State) -> Step:

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
-from runner.core.endings import Ending
+from runner.core.endings import Ending, ErrorType
 from runner.core.events import (
     Persisted,
     RunnerVerifyComplete,
     RunnerVerifyStart,
     SessionTaskComplete,
     UserMessage,
+    VerifyCheck,
 )
+from runner.core.spec import TaskSpec
 from runner.core.state import State
 from runner.core.steps import Finish, Say, Step, Verify
+
+MAX_REPORT_CHARS = 24_000
+"""About how much of the outputs of failed checks the model is told, all together."""
+
+MAX_REPORTED = 20
 
 
 def unchecked(state: State) -> bool:
     """The spec has checks, and none has judged the work as it is now."""
-    return bool(state.need.verify) and state.judged is None
+    return has_checks(state.need) and state.judged is None
+
+
+def has_checks(spec: TaskSpec) -> bool:
+    """Something has to hold before the work counts as done: commands, or what changed."""
+    return bool(spec.verify or spec.require_changes or spec.forbid_changes)
 
 
 def check(state: State) -> Step:
@@ -64,16 +76,22 @@ def give_up(state: State) -> Step:
     assert state.verified is not None  # given_up
     made, most = state.verified.attempt, state.need.limits.max_verify_attempts
     message = f"{_reason(state.verified)} (attempt {made} of {most})"
-    ending = Ending(subtype="error_verification_failed", error_type="check_failed", message=message)
-    return Finish(ending=ending)
+    kind = _error_type(state.verified)
+    return Finish(
+        ending=Ending(subtype="error_verification_failed", error_type=kind, message=message)
+    )
 
 
 def summary(state: State) -> dict[str, Any]:
-    """What the result says: `status`, and of the last verification each check."""
-    if state.spec is None or not state.spec.verify:
+    """What the result says: `status`, and of the last verification each check.
+
+    The status is that of the work as it is; `before` is what the checks said of it earlier, when
+    something was done since then and nothing was checked again.
+    """
+    if state.spec is None or not has_checks(state.spec):
         return {"status": "not_configured", "checks": []}
     last = state.verified
-    if last is None or not last.checks:
+    if last is None:
         return {"status": "not_run", "checks": [], "attempts": state.verify_attempts}
     checks = [
         {
@@ -85,7 +103,9 @@ def summary(state: State) -> dict[str, Any]:
         for one in last.checks
     ]
     status = "passed" if last.passed else "failed"
-    return {"status": status, "checks": checks, "attempts": state.verify_attempts}
+    judged = state.judged is not None and bool(state.judged.checks)
+    told = {"status": status} if judged else {"status": "not_run", "before": status}
+    return {**told, "checks": checks, "attempts": state.verify_attempts}
 
 
 def _reason(outcome: RunnerVerifyComplete) -> str:
@@ -93,11 +113,29 @@ def _reason(outcome: RunnerVerifyComplete) -> str:
     return f"Checks failed: {failed}"
 
 
+def _error_type(outcome: RunnerVerifyComplete) -> ErrorType:
+    """A command that failed comes first: it says more than what did or did not change."""
+    failed = [one for one in outcome.checks if not one.passed]
+    if any(one.gate is None for one in failed):
+        return "check_failed"
+    return failed[0].gate or "check_failed"
+
+
 def _report(outcome: RunnerVerifyComplete) -> str:
-    told = []
-    for one in outcome.checks:
-        if one.passed:
-            continue
-        how = "timed out" if one.exit_code is None else f"exit code {one.exit_code}"
-        told.append(f"`{one.name}`: {how}\n{one.output}")
+    """Each failed check with the end of its output, all of them together within a bound."""
+    failed = [one for one in outcome.checks if not one.passed]
+    share = MAX_REPORT_CHARS // min(len(failed), MAX_REPORTED)
+    told = [f"`{one.name}`: {_how(one)}\n{_end(one.output, share)}" for one in failed]
+    if len(failed) > MAX_REPORTED:
+        told[MAX_REPORTED:] = [f"{len(failed) - MAX_REPORTED} more checks failed."]
     return "\n\n".join(told)
+
+
+def _how(one: VerifyCheck) -> str:
+    if one.gate is not None:
+        return "not met"
+    return "timed out" if one.exit_code is None else f"exit code {one.exit_code}"
+
+
+def _end(output: str, most: int) -> str:
+    return output if len(output) <= most else f"[...]{output[-most:]}"

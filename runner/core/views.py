@@ -6,31 +6,35 @@ Shapes follow the Claude Agent SDK's message parser; ids are those of the record
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from runner.core import hook_view
 from runner.core.events import (
     Abort,
     AssistantMessage,
     AssistantMessageDelta,
     AssistantReasoningDelta,
+    HookEnd,
+    HookStart,
     ModelCallFailure,
     PermissionCompleted,
     Record,
     RunnerPreflight,
     RunnerSpec,
+    SessionCompactionComplete,
     SessionInfo,
     SessionResume,
     SessionStart,
     SessionUsageCheckpoint,
     SessionWarning,
     ToolExecutionComplete,
-    ToolRequest,
     UserMessage,
 )
 from runner.core.outcome import STOP_REASONS
+from runner.core.raw_stream import RawStream
+from runner.core.state import CLASSIFIER
 
 Message = dict[str, Any]
 
@@ -43,19 +47,20 @@ class ClaudeView:
     """
 
     partial: bool = False
+    hooks: bool = False
     session: SessionStart | SessionResume | None = None
     permission_mode: str = "default"
     usage: Mapping[str, int] = field(default_factory=dict)
     called: Mapping[str, str] = field(default_factory=dict)
     retries: int = 0
-    streaming: str | None = None
-    blocks: int = 0
+    stream: RawStream = field(default_factory=RawStream)
     early: list[Message] | None = field(default_factory=list)
 
     def feed(self, record: Record) -> list[Message]:
-        """The messages this record stands for; most stand for none. Nothing precedes `init`."""
-        messages = self._read(record)
-        if self.early is None:
+        """The messages this record stands for; most stand for none, and what the model of
+        mode auto says never does. Only hooks of the start precede `init`."""
+        messages = [] if record.agent_id == CLASSIFIER else self._read(record)
+        if self.early is None or hook_view.leads(record.event):
             return messages
         if not isinstance(record.event, RunnerPreflight):
             self.early += messages
@@ -83,10 +88,15 @@ class ClaudeView:
                 return [*self._close_stream(record, event), self._assistant(record, event)]
             case ToolExecutionComplete() as event:
                 return [self._tool_result(record, event)]
+            case HookStart() | HookEnd() as event if self.hooks or hook_view.leads(event):
+                told = self._system(record, hook_view.subtype(event), **hook_view.fields(event))
+                return [told]
             case PermissionCompleted() as event:
                 return self._denied(record, event)
             case ModelCallFailure() as event:
                 return [self._api_retry(record, event)]
+            case SessionCompactionComplete() as event:
+                return [self._compacted(record, event)]
             case SessionWarning(message=text):
                 return [self._informational(record, text, "warning")]
             case SessionInfo(message=text):
@@ -183,8 +193,8 @@ class ClaudeView:
         }
 
     def _denied(self, record: Record, event: PermissionCompleted) -> list[Message]:
-        if event.result.get("kind") == "approved":
-            return []
+        if event.result.get("kind") in ("approved", "denied-by-permission-request-hook"):
+            return []  # a hook's denial is told by the call's result
         denied = self._system(
             record,
             "permission_denied",
@@ -198,7 +208,7 @@ class ClaudeView:
 
     def _api_retry(self, record: Record, event: ModelCallFailure) -> Message:
         self.retries += 1
-        self.streaming = None  # what streams next is another message
+        self.stream.drop()
         return self._system(
             record,
             "api_retry",
@@ -209,70 +219,35 @@ class ClaudeView:
             error=event.error_message,
         )
 
+    def _compacted(self, record: Record, event: SessionCompactionComplete) -> Message:
+        if not event.success:
+            return self._informational(record, f"not compacted: {event.error}", "warning")
+        return self._system(
+            record,
+            "compact_boundary",
+            compact_metadata={
+                "trigger": "manual" if event.trigger == "manual" else "auto",
+                "pre_tokens": event.pre_compaction_tokens,
+            },
+        )
+
     def _informational(self, record: Record, text: str, level: str) -> Message:
         return self._system(record, "informational", content=text, level=level)
 
+    @property
+    def _model(self) -> str:
+        return self.session.selected_model if self.session else ""
+
     def _delta(self, record: Record, message_id: str, kind: str, text: str) -> list[Message]:
-        """Deltas as the raw stream events a Messages API client would see."""
         if not self.partial:
             return []
-        events = self._switch_to(message_id, kind, {"type": kind, kind: ""})
-        delta = {"type": f"{kind}_delta", kind: text}
-        events.append({"type": "content_block_delta", "index": self.blocks, "delta": delta})
+        events = self.stream.delta(self._model, message_id, kind, text)
         return self._stream_events(record, events)
-
-    def _switch_to(self, message_id: str, kind: str, block: Message) -> list[Message]:
-        """Open a block of this kind, unless it is open; before the first one, the message."""
-        if self.streaming == kind:
-            return []
-        events: list[Message] = []
-        if self.streaming is None:
-            self.blocks = 0
-            events.append({"type": "message_start", "message": self._begun(message_id)})
-        else:
-            events.append({"type": "content_block_stop", "index": self.blocks})
-            self.blocks += 1
-        self.streaming = kind
-        start = {"type": "content_block_start", "index": self.blocks, "content_block": block}
-        return [*events, start]
-
-    def _begun(self, message_id: str) -> Message:
-        """The message before it has anything; its tokens are counted when it is over."""
-        return {
-            "id": message_id,
-            "type": "message",
-            "role": "assistant",
-            "model": self.session.selected_model if self.session else "",
-            "content": [],
-            "stop_reason": None,
-            "usage": {"input_tokens": 0, "output_tokens": 0},
-        }
 
     def _close_stream(self, record: Record, event: AssistantMessage) -> list[Message]:
-        """The calls, each whole in one delta, and the end of the streamed message."""
         if not self.partial:
             return []
-        events: list[Message] = []
-        for request in event.tool_requests:
-            events += self._call(event.message_id, request)
-        if self.streaming is None:  # nothing was said and nothing is called
-            return []
-        self.streaming = None
-        stop = STOP_REASONS[event.finish_reason]
-        events += [
-            {"type": "content_block_stop", "index": self.blocks},
-            {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": self.usage},
-            {"type": "message_stop"},
-        ]
-        return self._stream_events(record, events)
-
-    def _call(self, message_id: str, request: ToolRequest) -> list[Message]:
-        block = {"type": "tool_use", "id": request.tool_call_id, "name": request.name, "input": {}}
-        delta = {"type": "input_json_delta", "partial_json": json.dumps(request.arguments)}
-        return [
-            *self._switch_to(message_id, request.tool_call_id, block),
-            {"type": "content_block_delta", "index": self.blocks, "delta": delta},
-        ]
+        return self._stream_events(record, self.stream.end(self._model, event, self.usage))
 
     def _stream_events(self, record: Record, events: list[Message]) -> list[Message]:
         return [self._stream_event(record, event, str(n)) for n, event in enumerate(events)]

@@ -10,14 +10,30 @@ Rules of this file:
 from __future__ import annotations
 
 import dataclasses
+import json
+import math
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from functools import cache
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Final,
+    Literal,
+    NoReturn,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 T = TypeVar("T")
 Decoder = Callable[[Any], Any]
+
+MAX_DEPTH: Final = 100
+"""Nobody means JSON that is nested deeper; whoever walks it later would run out of stack."""
 
 
 class WireError(ValueError):
@@ -44,10 +60,43 @@ def decode(cls: type[T], data: Mapping[str, Any]) -> T:
     return cast(T, _decoder(cast(Any, cls))(data))
 
 
+def strict_json(text: str) -> Any:
+    """JSON from outside: without NaN and numbers that are out of range.
+
+    Raises `ValueError` and `RecursionError`. How deep it may be is up to `is_deeper`.
+    """
+    return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+
+
+def is_deeper(value: object, levels: int = MAX_DEPTH) -> bool:
+    """Whether lists and objects are nested deeper than that; level by level, not by recursion."""
+    here = [value]
+    for _ in range(levels):
+        here = [child for item in here for child in _children(item)]
+    return any(isinstance(item, dict | list) for item in here)
+
+
 def camel(name: str) -> str:
     """`tool_call_id` is `toolCallId` on the wire."""
     head, *rest = name.split("_")
     return head + "".join(part.capitalize() for part in rest)
+
+
+def _children(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text[:40]} is out of range")
+    return number
 
 
 def _number(value: Decimal) -> int | float:

@@ -18,21 +18,19 @@ from runner.core import wire
 from runner.core.events import (
     ErrorCode,
     FileEffect,
-    PermissionCompleted,
-    PermissionRequested,
     ToolContent,
     ToolError,
     ToolExecutionComplete,
     ToolExecutionPartialResult,
     ToolExecutionStart,
 )
+from runner.core.hooks import Ruling
 from runner.core.messages import ToolCall
-from runner.core.permissions import FileCall, Subject, Verdict, decide, looks_inside
-from runner.core.rules import Places
+from runner.core.permissions import Verdict, removed
 from runner.core.truncate import fit
 from runner.engine.engine import Engine
+from runner.engine.permit import ask_hooks, hooks_after, permit, record_decision
 from runner.ports import (
-    CommandTool,
     FileTool,
     JournalError,
     Tool,
@@ -59,7 +57,12 @@ async def run_tools(engine: Engine, calls: tuple[ToolCall, ...]) -> None:
 
     Cancelled: what runs is stopped, and its outcome is recorded as cancelled.
     """
-    admitted = [(call, tool) for call in calls if (tool := _admit(engine, call)) is not None]
+    admitted = []
+    for call in calls:
+        if (ready := await _admit(engine, call)) is not None:
+            admitted.append(ready)
+        if engine.recorder.state.hook_stop is not None:
+            break
     try:
         async with asyncio.TaskGroup() as group:
             for call, tool in admitted:
@@ -71,15 +74,18 @@ async def run_tools(engine: Engine, calls: tuple[ToolCall, ...]) -> None:
     raise JournalError(str(failure.exceptions[0]))
 
 
-def _admit(engine: Engine, call: ToolCall) -> Tool | None:
-    """The tool, with the start recorded, when the call may run; else its refusal is recorded."""
+async def _admit(engine: Engine, call: ToolCall) -> tuple[ToolCall, Tool] | None:
+    """The call as it may run, its start recorded, and its tool; else its refusal is recorded.
+
+    When a hook stops the run instead, nothing is: the loop answers what is open.
+    """
     tool = engine.tools.get(call.name)
     refusal = _malformed(engine, call, tool)
-    verdict = None
     if refusal is None and tool is not None:
-        verdict = _permit(engine, call, tool)
-        if not verdict.allowed:
-            refusal = _denial(engine, call, verdict.reason)
+        said = await ask_hooks(engine, call, tool)
+        if engine.recorder.state.hook_stop is not None:
+            return None
+        call, refusal = await _judge(engine, call, tool, said)
     if call.id not in engine.recorder.state.main.started:  # else: begun before an interruption
         effect = None if refusal or tool is None else _effect(tool, call)
         engine.recorder.record(
@@ -91,10 +97,24 @@ def _admit(engine: Engine, call: ToolCall) -> Tool | None:
                 effect=effect,
             )
         )
-    if refusal is not None:
+    if refusal is not None or tool is None:
+        assert refusal is not None  # without a tool there is one
         _fail(engine, call, refusal.code, refusal.message)
         return None
-    return tool
+    return call, tool
+
+
+async def _judge(
+    engine: Engine, call: ToolCall, tool: Tool, said: Ruling
+) -> tuple[ToolCall, _Refusal | None]:
+    """The call as hooks changed it, judged like any other, and why it must not run."""
+    if said.updated_input is not None and said.decision not in ("deny", "ask"):
+        call = replace(call, arguments=said.updated_input)
+        if (wrong := _malformed(engine, call, tool)) is not None:
+            message = f"a hook changed what you asked for into this: {wrong.message}"
+            return call, replace(wrong, message=message)
+    verdict = await permit(engine, call, tool, said)
+    return call, None if verdict.allowed else _denial(engine, call, verdict.reason)
 
 
 def _effect(tool: Tool, call: ToolCall) -> FileEffect | None:
@@ -110,7 +130,7 @@ def _effect(tool: Tool, call: ToolCall) -> FileEffect | None:
 def _malformed(engine: Engine, call: ToolCall, tool: Tool | None) -> _Refusal | None:
     spec = engine.recorder.state.need
     shown = {listed.name for listed in engine.offered}
-    if tool is None or (call.name not in shown and call.name not in spec.disallowed_tools):
+    if tool is None or (call.name not in shown and not removed(spec, call.name)):
         listing = ", ".join(sorted(shown))
         message = f"there is no tool `{call.name}`; the tools are {listing}"
         return _Refusal(code="unknown_tool", message=message)
@@ -136,52 +156,6 @@ def _validator(schema: str) -> Draft202012Validator:
     return Draft202012Validator(json.loads(schema))
 
 
-def _permit(engine: Engine, call: ToolCall, tool: Tool) -> Verdict:
-    """Decide, and put request and decision into the log."""
-    recorder = engine.recorder
-    request = tool.permission(call.arguments)
-    spec = recorder.state.need
-    subject = _subject(engine, call, tool, request) if looks_inside(spec, call.name) else None
-    verdict = decide(spec, call.name, str(request["kind"]), subject)
-    if verdict.allowed and verdict.rule is None and request["kind"] in ("read", "custom-tool"):
-        return verdict  # nothing had to be decided
-    _record_decision(engine, call, request, verdict)
-    return verdict
-
-
-def _subject(engine: Engine, call: ToolCall, tool: Tool, request: Mapping[str, Any]) -> Subject:
-    """What rules with a specifier look at."""
-    if isinstance(tool, CommandTool):
-        return tool.command(call.arguments)
-    path = request.get("fileName", request.get("path"))
-    preflight = engine.recorder.state.preflight
-    if path is None or preflight is None:
-        return None
-    home = os.path.expanduser("~")  # noqa: PTH111  # stays a text, and never fails
-    workspace = os.path.realpath(preflight.workspace)
-    return FileCall(
-        paths=(str(path), os.path.realpath(str(path))),
-        places=Places(workspace=workspace, home=home),
-        searches=call.name == "Grep" and os.path.isdir(str(path)),  # noqa: PTH112  # as above
-    )
-
-
-def _record_decision(
-    engine: Engine, call: ToolCall, request: Mapping[str, Any], verdict: Verdict
-) -> None:
-    request_id = engine.new_id()
-    asked = {**request, "toolCallId": call.id}
-    engine.recorder.record(PermissionRequested(request_id=request_id, permission_request=asked))
-    engine.recorder.record(
-        PermissionCompleted(
-            request_id=request_id,
-            tool_call_id=call.id,
-            result=verdict.to_wire(request),
-            reason=verdict.reason,
-        )
-    )
-
-
 def _denial(engine: Engine, call: ToolCall, reason: str) -> _Refusal:
     template = engine.recorder.state.sentences.get("denied", "{tool}: {reason}")
     text = template.replace("{tool}", call.name).replace("{reason}", reason)
@@ -200,8 +174,8 @@ async def _run_one(engine: Engine, call: ToolCall, tool: Tool) -> None:
         _fail(engine, call, "cancelled", text, started)
         raise
     except ToolDenied as denied:
-        verdict = Verdict(kind="denied-by-rules", reason=str(denied), rule="workspace roots")
-        _record_decision(engine, call, tool.permission(call.arguments), verdict)
+        verdict = Verdict(kind="denied-by-rules", reason=str(denied), rule=denied.rule)
+        record_decision(engine, call, tool.permission(call.arguments), verdict)
         refusal = _denial(engine, call, verdict.reason)
         _fail(engine, call, refusal.code, refusal.message, started)
     except ToolFailure as failure:
@@ -222,18 +196,19 @@ async def _run_one(engine: Engine, call: ToolCall, tool: Tool) -> None:
 def _context(engine: Engine, call: ToolCall) -> ToolContext:
     limits = engine.recorder.state.need.limits
     reply = engine.recorder.state.main.reply
-    position = reply.calls.index(call) if reply else 0
+    ids = [asked.id for asked in reply.calls] if reply else [call.id]
 
     def progress(text: str) -> None:
         partial = ToolExecutionPartialResult(tool_call_id=call.id, partial_output=text)
         engine.recorder.show(partial)
 
     return ToolContext(
-        call_id=f"{_turn_id(engine)}-{position}",  # ours: the model's id is no file name
+        call_id=f"{_turn_id(engine)}-{ids.index(call.id)}",  # ours: the model's id is no file name
         timeout_s=limits.tool,
         max_output_bytes=limits.max_tool_output_bytes,
         spill_dir=engine.files_dir,
         on_progress=progress,
+        mask=engine.recorder.masked,
     )
 
 
@@ -245,7 +220,8 @@ def _bounded(engine: Engine, output: ToolOutput) -> ToolOutput:
         content = content.replace(kept, str(engine.files_dir / Path(lasting).name))
         kept = lasting
     limit = engine.recorder.state.need.limits.max_tool_output_bytes
-    return replace(output, content=fit(content, limit), output_file=kept)
+    content = fit(engine.recorder.masked(content), limit)  # a cut would leave half a secret
+    return replace(output, content=content, output_file=kept)
 
 
 def _complete(engine: Engine, call: ToolCall, output: ToolOutput, started: float) -> None:
@@ -261,6 +237,7 @@ def _complete(engine: Engine, call: ToolCall, output: ToolOutput, started: float
             error=ToolError(message=output.content, code="failed") if output.is_error else None,
             output_file=output.output_file,
             file=output.file,
+            hooks=hooks_after(engine, call, engine.tools[call.name], ok=not output.is_error),
             duration_ms=_since_ms(engine, started),
         )
     )
@@ -278,6 +255,7 @@ def _keep(spilled: Path, files_dir: Path) -> str:
 def _fail(
     engine: Engine, call: ToolCall, code: ErrorCode, message: str, started: float | None = None
 ) -> None:
+    ran = started is not None and code in ("failed", "timeout")
     engine.recorder.record(
         ToolExecutionComplete(
             tool_call_id=call.id,
@@ -285,6 +263,7 @@ def _fail(
             success=False,
             turn_id=_turn_id(engine),
             error=ToolError(message=message, code=code),
+            hooks=hooks_after(engine, call, engine.tools[call.name], ok=False) if ran else None,
             duration_ms=None if started is None else _since_ms(engine, started),
         )
     )

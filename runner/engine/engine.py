@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from runner.core.events import VerifyCheck
 from runner.core.messages import ToolSpec
 from runner.engine.recorder import Recorder
-from runner.ports import Clock, Model, Retry, Sandbox, Tool
+from runner.ports import Clock, Guard, Hooks, Model, Retry, Sandbox, Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +20,15 @@ class Bench:
     sandbox: Sandbox
     workspace: Path
     env: Mapping[str, str]
+
+
+Gates = Callable[[float], Awaitable[tuple[VerifyCheck, ...]]]
+"""How the gates on what changed stand, found out within so many seconds. Never raises."""
+
+
+OutputErrors = Callable[[Mapping[str, Any], Mapping[str, Any]], Awaitable[tuple[str, ...]]]
+"""What of an object (the second) does not fit a schema; nothing when it does. Bounded in time,
+never raises."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,4 +45,8 @@ class Engine:
     new_id: Callable[[], str]
     files_dir: Path
     bench: Bench | None = None
+    guard: Guard | None = None
+    gates: Gates | None = None
+    output_errors: OutputErrors | None = None
+    hooks: Hooks | None = None
     phase: str = "start"

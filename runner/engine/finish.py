@@ -38,7 +38,9 @@ def record_result(
             workspace_diff=workspace_diff,
         )
     )
-    recorder.record(RunnerResult(result=result))
+    recorded = recorder.record(RunnerResult(result=result)).event
+    if isinstance(recorded, RunnerResult):  # without secrets
+        result = dict(recorded.result)
     recorder.record(_shutdown(recorder.state, ending, workspace_diff))
     recorder.show(SessionIdle(aborted=True if recorder.state.abort else None))
     return result

@@ -13,14 +13,29 @@ from runner.core.events import (
     AbortCause,
     AbortReason,
     RunnerHeartbeat,
+    RunnerProtectionCheck,
     RunnerVerifyComplete,
 )
 from runner.core.policy import next_step
-from runner.core.steps import AskModel, Finish, RunTools, Say, Verify
+from runner.core.steps import (
+    AskModel,
+    CheckOutput,
+    Compact,
+    Compare,
+    Finish,
+    RunHooks,
+    RunTools,
+    Say,
+    Verify,
+)
 from runner.engine.ask import ask_model
+from runner.engine.compact import compact
 from runner.engine.dispatch import run_tools
 from runner.engine.engine import Engine
+from runner.engine.guard import compare
+from runner.engine.hooks import run_points
 from runner.engine.recorder import Recorder
+from runner.engine.structured import check_output
 from runner.engine.verify import verify
 from runner.ports import Clock
 
@@ -99,6 +114,8 @@ def wind_down(recorder: Recorder) -> Ending:
             case Verify(start=start):  # no time is left to run the checks
                 unmade = RunnerVerifyComplete(attempt=start.attempt, passed=False, checks=())
                 recorder.record(unmade)
+            case Compare():
+                recorder.record(RunnerProtectionCheck(skipped="no time was left"))
             case step:
                 raise AssertionError(f"{step} although the run was stopped")
 
@@ -108,7 +125,7 @@ def abort(recorder: Recorder, cause: AbortCause) -> None:
     recorder.record(Abort(reason=ABORT_REASONS[cause], cause=cause))
 
 
-async def _steps(engine: Engine) -> Ending:
+async def _steps(engine: Engine) -> Ending:  # noqa: C901  # one arm a step, no logic
     recorder = engine.recorder
     while True:
         match next_step(recorder.state):
@@ -123,8 +140,17 @@ async def _steps(engine: Engine) -> Ending:
             case RunTools(calls=calls):
                 engine.phase = "tools: " + ", ".join(call.name for call in calls)
                 await run_tools(engine, calls)
+            case Compact(trigger=trigger):
+                engine.phase = "compaction"
+                await compact(engine, trigger)
             case Verify(start=start):
                 await verify(engine, start)
+            case Compare():
+                await compare(engine)
+            case CheckOutput() as step:
+                await check_output(engine, step)
+            case RunHooks(points=points):
+                await run_points(engine, points)
             case step:
                 assert_never(step)
 

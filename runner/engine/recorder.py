@@ -1,4 +1,4 @@
-"""Write a fact, fold it, show it: the only way anything is recorded, in this order."""
+"""Mask a fact, write it, fold it, show it: the only way anything is recorded, in this order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from runner.core.events import Ephemeral, Persisted, Record
 from runner.core.fold import apply
 from runner.core.state import State
-from runner.ports import Journal, Sink
+from runner.ports import Journal, Redaction, Sink
 
 
 @dataclass(slots=True, kw_only=True)
@@ -17,9 +17,14 @@ class Recorder:
     journal: Journal
     sinks: tuple[Sink, ...] = ()
     state: State = State()
+    redaction: Redaction | None = None
 
     def record(self, event: Persisted, agent_id: str | None = None) -> Record:
-        """Make a fact durable, fold it, show it. Raises `JournalError`."""
+        """Make a fact durable, fold it, show it; without secrets. Raises `JournalError`."""
+        if self.redaction is not None:
+            for rest in self.redaction.before(event):
+                self._show(self.journal.stamp(rest, agent_id))
+            event = self.redaction.fact(event)
         record = self.journal.append(event, agent_id)
         self.state = apply(self.state, record)
         self._show(record)
@@ -27,7 +32,13 @@ class Recorder:
 
     def show(self, event: Ephemeral, agent_id: str | None = None) -> None:
         """Show something that is not a fact of the run. Never raises."""
-        self._show(self.journal.stamp(event, agent_id))
+        shown = (event,) if self.redaction is None else self.redaction.live(event)
+        for one in shown:
+            self._show(self.journal.stamp(one, agent_id))
+
+    def masked(self, text: str) -> str:
+        """The text without secrets, for what is cut or kept before it is recorded."""
+        return text if self.redaction is None else self.redaction.text(text)
 
     def _show(self, record: Record) -> None:
         for sink in self.sinks:

@@ -7,6 +7,8 @@ hash, and everything else is answered "outcome unknown" and never repeated.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from runner.core.events import (
     AssistantTurnEnd,
     FileState,
@@ -16,7 +18,9 @@ from runner.core.events import (
     ToolExecutionComplete,
 )
 from runner.core.messages import Assistant, ToolCall, ToolResult
-from runner.core.state import MAIN
+from runner.core.state import CLASSIFIER, MAIN
+from runner.core.summary import unfinished
+from runner.core.thread import Thread
 from runner.engine.engine import Engine
 from runner.engine.recorder import Recorder
 from runner.ports import FileTool, ToolContext
@@ -59,9 +63,11 @@ def close_model_call(recorder: Recorder) -> None:
 
     To be called before the new spec is recorded. Raises `JournalError`.
     """
+    _close_classification(recorder)
     state = recorder.state
     thread = state.main
-    if thread.open_turn is None or thread.reply is not None:
+    compacting = thread.compacting
+    if compacting is None and (thread.open_turn is None or thread.reply is not None):
         return
     held = state.ledger.reserved.get(MAIN)
     if held is not None:
@@ -73,7 +79,29 @@ def close_model_call(recorder: Recorder) -> None:
                 basis="reserved" if state.price(state.model) else "unpriced",
             )
         )
-    recorder.record(AssistantTurnEnd(turn_id=thread.open_turn, model=state.model))
+    if compacting is not None:
+        recorder.record(unfinished(compacting.trigger, "the run was killed"))
+    elif thread.open_turn is not None:
+        recorder.record(AssistantTurnEnd(turn_id=thread.open_turn, model=state.model))
+
+
+def _close_classification(recorder: Recorder) -> None:
+    """The same for a question of mode auto. One that was answered stays open: it is asked once."""
+    state = recorder.state
+    thread = state.threads.get(CLASSIFIER, Thread())
+    if thread.open_turn is None or thread.reply is not None:
+        return
+    held = state.ledger.reserved.get(CLASSIFIER)
+    if held is not None:
+        charge = SessionUsageCheckpoint(
+            model=thread.model,
+            cost_usd=held,
+            total_cost_usd=state.ledger.spent_usd + held,
+            basis="reserved" if state.price(thread.model) else "unpriced",
+        )
+        recorder.record(charge, CLASSIFIER)
+    ended = AssistantTurnEnd(turn_id=thread.open_turn, model=thread.model)
+    recorder.record(ended, CLASSIFIER)
 
 
 def _settled(engine: Engine, call: ToolCall) -> bool:
@@ -113,20 +141,26 @@ def _complete(
 
 
 async def _remember(engine: Engine) -> None:
-    main = engine.recorder.state.main
-    results = [m for m in main.messages if isinstance(m, ToolResult)] + [*main.results.values()]
-    done = {result.call_id for result in results if not result.is_error}
     limits = engine.recorder.state.need.limits
-    open_reply = main.reply if main.open_turn is not None else None
-    for message in (*main.messages, open_reply):
-        for call in message.calls if isinstance(message, Assistant) else ():
-            if call.name not in MEMORY_TOOLS or call.id not in done:
-                continue
-            context = ToolContext(
-                call_id=call.id,
-                timeout_s=limits.tool,
-                max_output_bytes=limits.max_tool_output_bytes,
-                spill_dir=engine.files_dir,
-                on_progress=lambda text: None,
-            )
-            await engine.tools[call.name].run(call.arguments, context)
+    for call in _succeeded(engine.recorder.state.main):
+        if call.name not in MEMORY_TOOLS:
+            continue
+        context = ToolContext(
+            call_id=call.id,
+            timeout_s=limits.tool,
+            max_output_bytes=limits.max_tool_output_bytes,
+            spill_dir=engine.files_dir,
+            on_progress=lambda text: None,
+        )
+        await engine.tools[call.name].run(call.arguments, context)
+
+
+def _succeeded(thread: Thread) -> Iterator[ToolCall]:
+    """The calls that went well. A result is of the reply before it: ids may come again later."""
+    asked: Mapping[str, ToolCall] = {}
+    open_reply = thread.reply if thread.open_turn is not None else None
+    for message in (*thread.messages, open_reply, *thread.results.values()):
+        if isinstance(message, Assistant):
+            asked = {call.id: call for call in message.calls}
+        elif isinstance(message, ToolResult) and not message.is_error and message.call_id in asked:
+            yield asked[message.call_id]

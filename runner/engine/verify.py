@@ -5,6 +5,7 @@ from __future__ import annotations
 from runner.core.events import RunnerVerifyComplete, RunnerVerifyStart, VerifyCheck
 from runner.core.spec import VerifySpec
 from runner.engine.engine import Bench, Engine
+from runner.engine.guard import compare
 from runner.ports import ExecRequest
 
 OUTPUT_BYTES = 8_000
@@ -14,12 +15,16 @@ OUTPUT_BYTES = 8_000
 async def verify(engine: Engine, start: RunnerVerifyStart) -> None:
     """Run every check, one after the other, and record how each ended.
 
-    After the wall clock ran out all of them together get `limits.shutdown_grace`. Cancelled:
-    there is a start without an outcome. Raises `JournalError`.
+    What is protected is compared before, between and after; with a change, no check is run. After
+    the wall clock ran out all checks together get `limits.shutdown_grace`. Cancelled: there is a
+    start without an outcome. Raises `JournalError`.
     """
     bench, recorder = engine.bench, engine.recorder
     assert bench is not None, "a run with checks has a bench"
     spec = recorder.state.need
+    sight = await compare(engine)
+    if recorder.state.violation is not None:
+        return
     recorder.record(start)
     ends_at = None
     if recorder.state.abort is not None:
@@ -31,7 +36,15 @@ async def verify(engine: Engine, start: RunnerVerifyStart) -> None:
         if ends_at is not None:
             limit_s = min(limit_s, max(ends_at - engine.clock.monotonic(), 0.1))
         file = f"verify-{start.attempt}-{number}.txt"
-        checks.append(await _check(engine, bench, one, limit_s, file))
+        if number > 0:  # what the last check ran may have bent this one
+            await compare(engine, since=sight)
+        if recorder.state.violation is None:
+            checks.append(await _check(engine, bench, one, limit_s, file))
+    if engine.gates is not None:
+        engine.phase = "changes"
+        limits = spec.limits
+        checks += await engine.gates(limits.start if ends_at is None else limits.shutdown_grace)
+    await compare(engine, since=sight)
     passed = all(check.passed for check in checks)
     recorder.record(
         RunnerVerifyComplete(attempt=start.attempt, passed=passed, checks=tuple(checks))

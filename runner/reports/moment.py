@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import takewhile
 
+from runner.core.context import estimated_tokens, window_tokens
 from runner.core.events import Record
 from runner.core.fold import fold
 from runner.core.limits import budget_left_usd, continues_left, turns_left
@@ -45,8 +46,19 @@ def _counters(state: State) -> dict[str, str]:
         "cost": cost,
         "left": ", ".join(_left(state)) if state.spec else "",
         "history": count(len(main.messages), "message"),
+        "context": _context(state),
         "denied": count(len(state.denials), "call") if state.denials else "",
     }
+
+
+def _context(state: State) -> str:
+    """How full the window is, where anybody knows how large it is."""
+    window = window_tokens(state)
+    if window is None:
+        return ""
+    shown = f"about {estimated_tokens(state):,} of {window:,} tokens"
+    stands_for = count(state.main.kept_from, "message")
+    return f"{shown}; a summary stands for {stands_for}" if state.main.summary else shown
 
 
 def _left(state: State) -> list[str]:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from runner.core.events import (
     Abort,
     AssistantMessage,
+    AssistantTurnStart,
+    HookEnd,
     PermissionCompleted,
     Record,
+    RunnerOutputCheck,
     RunnerPreflight,
+    RunnerProtectionCheck,
     RunnerResult,
     RunnerSpec,
+    RunnerVerifyComplete,
+    SessionCompactionComplete,
     SessionError,
     SessionInfo,
+    SessionModelChange,
     SessionStart,
     SessionUsageCheckpoint,
     SessionWarning,
@@ -24,17 +31,25 @@ from runner.core.events import (
     UserMessage,
 )
 from runner.core.words import count, gist, one_line, span, usd
+from runner.reports.wording import compaction, hook, how_it_went
 
+Look = Literal["plain", "head", "good", "warn", "bad", "dim"]
+Said = tuple[Look, str]
+"""A line and how it looks where there is colour."""
+
+GAP: Said = ("plain", "")
 TEXT_LINES = 6
+DIFF_LINES = 20
 HEAD_LINES = 2
 TAIL_LINES = 3
 WIDTH = 100
+_DIFF_LOOKS: Mapping[str, Look] = {"+": "good", "-": "bad", "@": "dim"}
 
 
-def header(result: Mapping[str, Any] | None, name: str, session_id: str) -> list[str]:
+def header(result: Mapping[str, Any] | None, name: str, session_id: str) -> list[Said]:
     """What the run came to: ending, cost, turns, time."""
     if result is None:
-        return [f"{name}: not finished", f"  session    {session_id}"]
+        return [("warn", f"{name}: not finished"), ("plain", f"  session    {session_id}")]
     ending = result["subtype"]
     if result.get("error_type"):
         ending += f": {result['error_type']}"
@@ -47,113 +62,164 @@ def header(result: Mapping[str, Any] | None, name: str, session_id: str) -> list
         "denied": _denied(result["permission_denials"]),
         "session": session_id,
     }
-    told = [f"  {key:<10} {value}" for key, value in rows.items() if value]
-    return [f"{name}: {ending}, exit code {result['exit_code']}", *told]
+    told: list[Said] = [("plain", f"  {key:<10} {value}") for key, value in rows.items() if value]
+    look: Look = "bad" if result["is_error"] else "good"
+    return [(look, f"{name}: {ending}, exit code {result['exit_code']}"), *told]
 
 
-def story(records: Iterable[Record]) -> Iterator[str]:
-    """The run, event by event, as lines; reads no further than it has told."""
-    teller = _Teller()
+def story(
+    records: Iterable[Record], *, turns: range | None = None, whole: bool = False
+) -> Iterator[Said]:
+    """The run, event by event, as lines; reads no further than it has told.
+
+    `turns` leaves out everything but these, counted from 1; `whole` cuts no text.
+    """
+    teller = _Teller(whole=whole)
     for record in records:
-        yield from teller.tell(record)
+        told = teller.tell(record)
+        if turns is None or teller.turn in turns:
+            yield from told
 
 
 class _Teller:
     """Remembers what a later line needs: open calls, the last cost, the number of the turn."""
 
-    def __init__(self) -> None:
-        self._turn = 0
+    def __init__(self, *, whole: bool) -> None:
+        self.turn = 0
+        self._whole = whole
         self._cost = ""
         self._calls: dict[str, Mapping[str, Any]] = {}
         self._refusals: dict[str, str] = {}
 
-    def tell(self, record: Record) -> list[str]:  # noqa: C901  # one arm an event, no logic
+    def tell(self, record: Record) -> list[Said]:  # noqa: C901  # one arm an event, no logic
         match record.event:
             case SessionStart() as event:
-                return ["", f"model      {event.selected_model}", f"started    {event.start_time}"]
+                rows = [f"model      {event.selected_model}", f"started    {event.start_time}"]
+                return [GAP, *(("plain", row) for row in rows)]
             case RunnerSpec() | RunnerResult():
                 return []
             case RunnerPreflight() as event:
                 failed = [check for check in event.checks if not check.ok]
-                bad = [f"error      {check.name}: {check.detail}" for check in failed]
-                return [f"workspace  {event.workspace}", f"sandbox    {event.sandbox}", *bad]
+                rows = [f"workspace  {event.workspace}", f"sandbox    {_sandbox(event)}"]
+                told: list[Said] = [("plain", row) for row in rows]
+                bad = (f"error      {check.name}: {check.detail}" for check in failed)
+                return [*told, *(("bad", text) for text in bad)]
             case UserMessage() as event:
-                title = "nudge" if event.is_autopilot_continuation else "prompt"
-                lines = 1 if event.is_autopilot_continuation else TEXT_LINES
-                return ["", title, *_quote(event.content, lines, "    ")]
+                nudge = bool(event.is_autopilot_continuation)
+                title: Said = ("warn", "nudge") if nudge else ("head", "prompt")
+                return [GAP, title, *self._quote(event.content, 1 if nudge else TEXT_LINES)]
+            case AssistantTurnStart():
+                self.turn += 1
             case SessionUsageCheckpoint() as event:
                 self._cost = f"{usd(event.cost_usd)}, {span(event.duration_ms / 1000)}"
             case AssistantMessage() as event:
-                return self._reply(event)
+                return self._reply(event, record.agent_id)
             case ToolExecutionStart() as event:
                 self._calls[event.tool_call_id] = event.arguments
             case ToolExecutionComplete() as event:
                 return self._outcome(event)
             case PermissionCompleted() as event:
                 self._refusals[event.tool_call_id] = event.reason
+            case RunnerVerifyComplete() as event if event.checks:
+                return self._checks(event)
             case SessionWarning(message=text):
-                return [f"warning    {one_line(text, 400)}"]
+                return [("warn", f"warning    {one_line(text, 400)}")]
             case SessionInfo(message=text):
-                return [f"info       {one_line(text, 400)}"]
+                return [("dim", f"info       {one_line(text, 400)}")]
+            case RunnerProtectionCheck(changes=changes):
+                return [("bad", f"protected  {one.path}: {one.change}") for one in changes]
+            case RunnerOutputCheck(valid=False, errors=errors):
+                return [("warn", f"output     {one_line(text, 400)}") for text in errors[:5]]
+            case SessionCompactionComplete() as event:
+                return [("dim", f"compacted  {compaction(event)}")]
+            case HookEnd() as event if text := hook(event):
+                return [("warn", f"hook       {one_line(text, 400)}")]
+            case SessionModelChange(new_model=model, cause=cause):
+                return [("warn", f"model      {model} takes over: {one_line(cause, 400)}")]
             case SessionError(error_type=kind, message=text):
-                return ["", f"error      {kind}: {one_line(text, 400)}"]
+                return [GAP, ("bad", f"error      {kind}: {one_line(text, 400)}")]
             case Abort(cause=cause):
-                return ["", f"stopped    {cause}"]
+                return [GAP, ("warn", f"stopped    {cause}")]
             case _:
                 pass
         return []
 
-    def _reply(self, event: AssistantMessage) -> list[str]:
-        self._turn += 1
+    def _reply(self, event: AssistantMessage, agent: str | None) -> list[Said]:
         cost, self._cost = self._cost, ""
-        return ["", f"turn {self._turn}  {cost}", *_quote(event.content, TEXT_LINES, "    ")]
+        title = f"turn {self.turn}" + (f" of {agent}" if agent else "")
+        return [GAP, ("head", f"{title}  {cost}"), *self._quote(event.content, TEXT_LINES)]
 
-    def _outcome(self, event: ToolExecutionComplete) -> list[str]:
+    def _outcome(self, event: ToolExecutionComplete) -> list[Said]:
         arguments = self._calls.pop(event.tool_call_id, {})
         refusal = self._refusals.pop(event.tool_call_id, "")
         outcome = "ok" if event.success else event.error.code if event.error else "failed"
         took = "" if event.duration_ms is None else f", {span(event.duration_ms / 1000)}"
+        look: Look = "good" if event.success else "warn" if outcome == "denied" else "bad"
         title = f"  {event.tool_name}  {gist(arguments, WIDTH)}  ({outcome}{took})"
         if outcome == "denied" and refusal:
-            return [title, f"    | {one_line(refusal, WIDTH)}"]
-        return [title, *_ends(_output(event), "    | ")]
+            return [(look, title), ("plain", f"    | {one_line(refusal, WIDTH)}")]
+        if event.result is not None and event.result.detailed_content:
+            return [(look, title), *self._diff(event.result.detailed_content)]
+        return [(look, title), *self._ends(_output(event))]
+
+    def _checks(self, event: RunnerVerifyComplete) -> list[Said]:
+        told: list[Said] = [GAP, ("head", f"checks, attempt {event.attempt}")]
+        for one in event.checks:
+            told.append(("good" if one.passed else "bad", f"  {one.name}  ({how_it_went(one)})"))
+            if not one.passed:
+                told += self._ends(one.output)
+        return told
+
+    def _quote(self, text: str, max_lines: int) -> list[Said]:
+        """The first lines, and how many more there are."""
+        shown = self._cut(text, "    ")
+        if self._whole or len(shown) <= max_lines + 1:
+            return shown
+        left = len(shown) - max_lines
+        return [*shown[:max_lines], ("dim", f"    ({left} lines more)")]
+
+    def _ends(self, text: str) -> list[Said]:
+        """The first and the last lines of an output: what it is, and what it came to."""
+        shown = self._cut(text, "    | ")
+        left = len(shown) - HEAD_LINES - TAIL_LINES
+        if self._whole or left <= 1:  # "1 line more" would take the place of that line
+            return shown
+        more: Said = ("dim", f"    | ({left} lines more)")
+        return [*shown[:HEAD_LINES], more, *shown[-TAIL_LINES:]]
+
+    def _diff(self, text: str) -> list[Said]:
+        """What changed in a file, without the names above it: the call has them."""
+        lines = [line for line in text.split("\n") if not line.startswith(("--- ", "+++ "))]
+        shown = self._cut("\n".join(lines), "    | ")
+        coloured = [(_DIFF_LOOKS.get(line[6:7], look), line) for look, line in shown]
+        if self._whole or len(coloured) <= DIFF_LINES + 1:
+            return coloured
+        left = len(coloured) - DIFF_LINES
+        return [*coloured[:DIFF_LINES], ("dim", f"    | ({left} lines more)")]
+
+    def _cut(self, text: str, margin: str) -> list[Said]:
+        """The lines, each cut to the width unless all is to be seen."""
+        lines = text.strip("\n").splitlines() if text.strip() else []
+        return [("plain", (margin + self._fit(line)).rstrip()) for line in lines]
+
+    def _fit(self, line: str) -> str:
+        return line if self._whole or len(line) <= WIDTH else line[: WIDTH - 3] + "..."
 
 
 def _output(event: ToolExecutionComplete) -> str:
     if event.error is not None:
         return event.error.message
-    if event.result is None:
-        return ""
-    return event.result.detailed_content or event.result.content
-
-
-def _ends(text: str, margin: str) -> list[str]:
-    """The first and the last lines of an output: what it is, and what it came to."""
-    shown = _cut(text, margin)
-    left = len(shown) - HEAD_LINES - TAIL_LINES
-    if left <= 1:  # "1 line more" would take the place of that line
-        return shown
-    return [*shown[:HEAD_LINES], f"{margin}({left} lines more)", *shown[-TAIL_LINES:]]
-
-
-def _quote(text: str, max_lines: int, margin: str) -> list[str]:
-    """The first lines, and how many more there are."""
-    shown = _cut(text, margin)
-    if len(shown) <= max_lines + 1:
-        return shown
-    return [*shown[:max_lines], f"{margin}({len(shown) - max_lines} lines more)"]
-
-
-def _cut(text: str, margin: str) -> list[str]:
-    """The lines, each cut to the width."""
-    lines = text.strip("\n").splitlines() if text.strip() else []
-    return [(margin + _fit(line)).rstrip() for line in lines]
-
-
-def _fit(line: str) -> str:
-    return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."
+    return "" if event.result is None else event.result.content
 
 
 def _denied(denials: Iterable[Mapping[str, Any]]) -> str:
     calls = [f"{denial['tool_name']} {gist(denial['tool_input'], 40)}" for denial in denials]
     return f"{count(len(calls), 'call')}: {'; '.join(calls[:5])}" if calls else ""
+
+
+def _sandbox(event: RunnerPreflight) -> str:
+    report = event.sandbox_report
+    if report is None:
+        return event.sandbox
+    why = f" ({report.reason})" if report.reason else ""
+    return f"{report.tier}{why}, network {report.network}"

@@ -15,10 +15,11 @@ from runner.tools.glob import Glob
 from runner.tools.grep import Grep
 from runner.tools.paths import Roots
 from runner.tools.read import Read
+from runner.tools.structured_output import output_spec
 from runner.tools.tasks import TaskCreate, TaskList, TaskUpdate
 from runner.tools.write import Write
 
-__all__ = ["Roots", "builtin_tools", "control_specs"]
+__all__ = ["Roots", "builtin_tools", "control_specs", "output_spec"]
 
 
 def builtin_tools(
@@ -28,11 +29,13 @@ def builtin_tools(
     env: Mapping[str, str],
     descriptions: Mapping[str, str],
     parse_command: Callable[[str], Script] = not_parsed,
+    search: Sandbox | None = None,
 ) -> tuple[Tool, ...]:
     """A fresh set for one run: what was read, the task list and the directory start empty.
 
     `env` is all that processes get; `descriptions` are the texts of `prompts/tools.yaml`.
-    `parse_command` says what a command would run. Raises `KeyError` for a text that is missing.
+    `parse_command` says what a command would run; `search` is where ripgrep does, if elsewhere.
+    Raises `KeyError` for a text that is missing.
     """
     seen = SeenFiles()
     tasks = TaskList()
@@ -41,7 +44,7 @@ def builtin_tools(
         Write(roots=roots, seen=seen, descriptions=descriptions),
         Edit(roots=roots, seen=seen, descriptions=descriptions),
         Glob(roots=roots, descriptions=descriptions),
-        Grep(roots=roots, sandbox=sandbox, env=env, descriptions=descriptions),
+        Grep(roots=roots, sandbox=search or sandbox, env=env, descriptions=descriptions),
         Bash(
             roots=roots,
             sandbox=sandbox,

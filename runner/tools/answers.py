@@ -52,9 +52,10 @@ def answer(
     file: FileState | None = None,
 ) -> ToolOutput:
     """`text` in at most `max_output_bytes`; when it is cut, all of it is in a file."""
+    text = context.mask(text)
     raw = text.encode("utf-8", "surrogatepass")
     if details is not None:
-        details = fit(details, context.max_output_bytes)
+        details = fit(context.mask(details), context.max_output_bytes)
     if len(raw) <= context.max_output_bytes:
         return ToolOutput(content=text, details=details, is_error=is_error, file=file)
     saved = _saved(raw, spill_file(context))

@@ -16,7 +16,7 @@ import os
 import stat
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -48,11 +48,13 @@ class Roots:
     """The directories file tools work in, made real paths here; relative paths mean `workspace`.
 
     `read_only` ones can be read but never written, also when they lie beneath another root.
+    `protected` says why a path may not be written; None when it may.
     """
 
     workspace: Path
     others: tuple[Path, ...] = ()
     read_only: tuple[Path, ...] = ()
+    protected: Callable[[Path], str | None] = lambda path: None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "workspace", self.workspace.resolve())
@@ -94,12 +96,24 @@ def locate(roots: Roots, text: str, *, to_write: bool = False) -> Place:
         raise ToolDenied(f"{shown(text)} is a system path; /proc, /sys and /dev are never opened")
     if to_write and any(real.is_relative_to(root) for root in roots.read_only):
         raise ToolDenied(f"{shown(text)} can be read but not changed")
+    if to_write:
+        _refuse_protected(roots, text, (Path(os.path.normpath(named)), real))
     for root in (*roots.writable, *roots.read_only):
         if real.is_relative_to(root):
             return Place(root=root, parts=real.relative_to(root).parts)
     allowed = ", ".join(str(root) for root in roots.writable)
     link = "" if real == named else f" (it leads to {shown(str(real))})"
     raise ToolDenied(f"{shown(text)}{link} is outside the allowed directories: {allowed}")
+
+
+def _refuse_protected(roots: Roots, text: str, ways: tuple[Path, ...]) -> None:
+    for path in ways:
+        if (why := roots.protected(path)) is not None:
+            raise ToolDenied(
+                f"{shown(text)} is protected ({why}): a run that changes it, by whatever means, "
+                "ends as a policy violation",
+                rule="protected_paths",
+            )
 
 
 def _absolute(roots: Roots, text: str) -> Path:

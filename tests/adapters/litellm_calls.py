@@ -16,10 +16,11 @@ from runner.core.messages import Message, ModelReply, ModelRequest, ToolSpec, Us
 from runner.ports import Delta, ModelError
 from tests.servers import ModelServer, Step, T
 
-WireName = Literal["openai", "anthropic", "gemini"]
+WireName = Literal["openai", "responses", "anthropic", "gemini"]
 
 MODELS: Mapping[WireName, str] = {
     "openai": "openai/gpt-4o-mini",
+    "responses": "openai/responses/gpt-5-mini",
     "anthropic": "anthropic/claude-sonnet-4-5",
     "gemini": "gemini/gemini-2.5-flash",
 }
@@ -31,8 +32,10 @@ READ = ToolSpec(
     input_schema={"type": "object", "properties": {"path": {"type": "string"}}},
 )
 
-on_both_wires = pytest.mark.parametrize("wire", ["openai", "anthropic"])
-on_all_wires = pytest.mark.parametrize("wire", ["openai", "anthropic", "gemini"])
+on_text_wires = pytest.mark.parametrize("wire", ["openai", "responses", "anthropic"])
+"""Where arguments are text, and calls have ids; on Gemini's they are an object."""
+
+on_all_wires = pytest.mark.parametrize("wire", list(MODELS))
 with_litellm = [
     pytest.mark.xdist_group("litellm"),  # one import for all of them
     # litellm warns about itself, and leaves sockets to the garbage collector.

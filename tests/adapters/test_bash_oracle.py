@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from runner.adapters.shell_syntax import shell_script
-from runner.core.permissions import ShellCall, decide
+from runner.core.permissions import decide
 from runner.core.spec import TaskSpec
+from runner.core.subjects import ShellCall
 
 EXAMPLES = int(os.environ.get("AUTOPILOT_ORACLE_EXAMPLES", "150"))
 STUBS = ("npm", "curl", "git", "env", "sudo", "xargs", "timeout", "nohup", "nice", "find")
@@ -89,6 +90,7 @@ def shown(command: str) -> Iterator[tuple[str, ...]]:
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(command=COMMANDS)
+@example(command="npm # \\\n\\")
 def test_nothing_runs_that_a_rule_does_not_cover(stage: Path, command: str) -> None:
     """An allowed command starts programs of the rules and their wrappers, and no other."""
     if allowed(command, allowed_tools=("Bash(npm *)",)):
@@ -100,6 +102,7 @@ def test_nothing_runs_that_a_rule_does_not_cover(stage: Path, command: str) -> N
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(command=COMMANDS)
+@example(command="npm #\\\n$X")
 def test_nothing_runs_that_a_rule_denies(stage: Path, command: str) -> None:
     """A command that is not denied never starts the program that rules deny."""
     if allowed(command, allowed_tools=("Bash",), disallowed_tools=("Bash(curl *)",)):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from runner.adapters.shell_syntax import shell_script
-from runner.core.permissions import ShellCall, Verdict, decide
+from runner.core.permissions import Verdict, decide
 from runner.core.spec import TaskSpec
+from runner.core.subjects import ShellCall
 
 PROGRAMS = [
     *("npm", "ls", "cat", "echo", "grep", "find", "xargs", "env", "awk", "tar", "rg", "test", "["),

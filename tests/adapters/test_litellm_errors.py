@@ -19,7 +19,7 @@ from tests.adapters.litellm_calls import (
     failure,
     imported,
     model_at,
-    on_both_wires,
+    on_all_wires,
     raw,
     request,
     with_litellm,
@@ -27,6 +27,9 @@ from tests.adapters.litellm_calls import (
 from tests.servers import F, Step, T
 
 pytestmark = with_litellm
+
+WITH_A_KEY = [MODELS[wire] for wire in MODELS if wire != "responses"]
+"""Where litellm wants a key before it asks; for responses it leaves that to the provider."""
 
 
 class Outcome(NamedTuple):
@@ -43,7 +46,7 @@ def outcome(error: ModelError) -> Outcome:
     return Outcome(error.kind, error.retryable, error.status_code, error.may_bill)
 
 
-@on_both_wires
+@on_all_wires
 @pytest.mark.parametrize(
     ("status", "kind", "retryable"),
     [
@@ -72,7 +75,7 @@ def test_a_status_decides(
     assert error.message == "no luck today"
 
 
-@on_both_wires
+@on_all_wires
 @pytest.mark.parametrize(
     ("status", "message", "kind"),
     [
@@ -94,7 +97,7 @@ def test_the_wording_decides_where_a_status_does_not(
     assert error.retryable == (kind == "rate_limit")
 
 
-@on_both_wires
+@on_all_wires
 def test_a_quota_code_is_quota(wire: WireName) -> None:
     """An empty account is not waited for, though its status is 429 and it names a wait."""
     body = {"error": {"message": "sorry", "type": "insufficient_quota"}}
@@ -103,7 +106,7 @@ def test_a_quota_code_is_quota(wire: WireName) -> None:
     assert (error.message, error.retry_after_s) == ("sorry", None)
 
 
-@on_both_wires
+@on_all_wires
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [
@@ -123,7 +126,7 @@ def test_the_servers_wait_is_read(
     assert failure(wire, F(429, "slow down", headers)).retry_after_s == seconds
 
 
-@on_both_wires
+@on_all_wires
 def test_a_date_is_read_by_the_servers_clock(wire: WireName) -> None:
     """The wait is the distance from the date of the answer to the date it names."""
     headers = {"retry-after": formatdate(time.time() + 90, usegmt=True)}
@@ -131,12 +134,59 @@ def test_a_date_is_read_by_the_servers_clock(wire: WireName) -> None:
     assert wait_s == pytest.approx(90, abs=5)
 
 
-def test_a_wait_in_words_is_read() -> None:
-    """Google names the wait in the message only."""
-    assert failure("openai", F(429, "Please retry in 12.5s.")).retry_after_s == 12.5
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        ("Please retry in 12.5s.", 12.5),
+        ("Rate limit reached. Please try again in 250ms.", 0.25),
+        ("Please try again in 6m0s.", 360),
+        ("Please try again in a while.", None),
+    ],
+)
+def test_a_wait_in_words_is_read(words: str, seconds: float | None) -> None:
+    """Google and OpenAI name the wait in the message too, or only there."""
+    assert failure("openai", F(429, words)).retry_after_s == seconds
 
 
-@on_both_wires
+def test_a_wait_in_a_detail_is_read() -> None:
+    """Google's own field for it, with a sentence that has no number."""
+    detail = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}
+    body = {"error": {"code": 429, "message": "slow", "details": [detail]}}
+    assert failure("gemini", F(429, body)).retry_after_s == 34.5
+
+
+@on_all_wires
+def test_an_error_without_words_is_its_status(wire: WireName) -> None:
+    """A body that says nothing, or a page: the status, or the title of the page."""
+    assert failure(wire, F(500, b"")).message == "HTTP status 500"
+    assert failure(wire, F(502, b"<html>oops</html>")).message == "HTTP status 502"
+    page = b"<html><head><title>504 Gateway Time-out</title></head></html>"
+    assert failure(wire, F(504, page)).message == "504 Gateway Time-out"
+
+
+@pytest.mark.parametrize(
+    ("wire", "body", "kind"),
+    [
+        ("openai", {"message": "no", "type": "x", "code": "insufficient_quota"}, "quota"),
+        ("openai", {"message": "no", "type": "x", "code": "rate_limit_exceeded"}, "rate_limit"),
+        ("openai", {"message": "no", "code": "context_length_exceeded"}, "context_limit"),
+        ("responses", {"message": "no", "code": "insufficient_quota"}, "quota"),
+        ("responses", {"message": "no", "code": "rate_limit_exceeded"}, "rate_limit"),
+        ("anthropic", {"type": "x", "message": "your credit balance is too low"}, "quota"),
+        ("gemini", {"code": 429, "message": "no", "status": "RESOURCE_EXHAUSTED"}, "rate_limit"),
+    ],
+)
+@pytest.mark.parametrize("chunks", [0, 4])
+def test_an_error_in_a_stream_has_its_kind(
+    wire: WireName, chunks: int, body: dict[str, Any], kind: ModelErrorKind
+) -> None:
+    """By its code or its words; the request was accepted, so it may be billed."""
+    error = failure(wire, Step(text=LONG_TEXT, error_after_chunks=chunks, error={"error": body}))
+    assert (error.kind, error.may_bill) == (kind, True)
+    assert error.retryable == (kind == "rate_limit")
+
+
+@on_all_wires
 @pytest.mark.parametrize(
     "step",
     [
@@ -155,7 +205,7 @@ def test_a_broken_stream_may_be_billed_and_is_repeated(wire: WireName, step: Ste
     assert outcome(error) == Outcome("provider_unavailable", True, None, may_bill=True)
 
 
-@on_both_wires
+@on_all_wires
 def test_a_lost_connection_has_a_plain_message(wire: WireName) -> None:
     """The same sentence on both wires, without the names of classes."""
     message = "the connection was lost before the reply was complete"
@@ -190,7 +240,7 @@ def ask_nobody(wire: WireName, api_base: str, **more: Any) -> ModelError:
     return caught.value
 
 
-@on_both_wires
+@on_all_wires
 def test_an_unreachable_provider_bills_nothing(wire: WireName) -> None:
     """Nothing was sent, so nothing can be charged, and it is tried again."""
     error = ask_nobody(wire, "http://127.0.0.1:9/v1")
@@ -206,7 +256,7 @@ def test_an_unknown_provider_is_an_unknown_model() -> None:
     assert error.message == "LLM Provider NOT provided"
 
 
-@pytest.mark.parametrize("model", [*MODELS.values(), "gemini/gemini-2.5-pro"])
+@pytest.mark.parametrize("model", [*WITH_A_KEY, "gemini/gemini-2.5-pro"])
 def test_a_missing_key_is_authentication(model: str) -> None:
     """No key at all is no passing failure, though litellm says 500 for some providers."""
     error = ask_nobody("openai", "", model=model, api_key="")
@@ -214,7 +264,7 @@ def test_a_missing_key_is_authentication(model: str) -> None:
     assert (error.retryable, error.may_bill) == (False, False)
 
 
-@on_both_wires
+@on_all_wires
 def test_messages_are_one_short_line_without_the_key(wire: WireName) -> None:
     """The key is blotted out, further lines and all beyond 300 characters are dropped."""
     message = failure(wire, F(401, f"bad key {KEY}, see\nthe manual")).message
@@ -222,7 +272,7 @@ def test_messages_are_one_short_line_without_the_key(wire: WireName) -> None:
     assert len(failure(wire, F(400, "x" * 5000)).message) == 300
 
 
-@on_both_wires
+@on_all_wires
 @pytest.mark.parametrize("body", [b"<html>bad</html>", b"", b"\xff\xfe", b"[1]", b'{"error": 5}'])
 def test_any_body_is_survived(wire: WireName, body: bytes) -> None:
     """A message is there whatever the body is."""

@@ -19,7 +19,7 @@ from tests.adapters.litellm_calls import (
     failure,
     imported,
     model_at,
-    on_both_wires,
+    on_all_wires,
     request,
     with_litellm,
 )
@@ -28,7 +28,7 @@ from tests.servers import F, ModelServer, Step, T
 pytestmark = with_litellm
 
 
-@on_both_wires
+@on_all_wires
 @pytest.mark.parametrize(
     "step",
     [Step(hang=True), Step(delay_s=30), replace(T(LONG_TEXT), chunk_delay_s=30)],
@@ -41,7 +41,7 @@ def test_silence_is_cut_off(wire: WireName, step: Step) -> None:
     assert (error.kind, error.retryable, error.may_bill) == ("provider_unavailable", True, True)
 
 
-@on_both_wires
+@on_all_wires
 def test_a_drip_is_cut_off(wire: WireName) -> None:
     """A call fails when it takes too long in all, though something comes all the time."""
     error = failure(wire, replace(T(LONG_TEXT), chunk_delay_s=0.05), idle_s=5, call_s=0.5)
@@ -49,7 +49,7 @@ def test_a_drip_is_cut_off(wire: WireName) -> None:
     assert (error.kind, error.retryable, error.may_bill) == ("provider_unavailable", True, True)
 
 
-@on_both_wires
+@on_all_wires
 @pytest.mark.parametrize(
     ("step", "chunks"),
     [
@@ -88,7 +88,7 @@ def test_a_cancel_closes_the_connection(wire: WireName, step: Step, chunks: int)
     assert closed_at - cancelled_at < 1
 
 
-@on_both_wires
+@on_all_wires
 def test_a_failing_listener_closes_the_connection(wire: WireName) -> None:
     """An exception in `on_delta` comes out as it is, and the stream is closed."""
 

@@ -13,7 +13,6 @@ from runner.core.messages import (
     Assistant,
     FinishReason,
     ModelReply,
-    ReasoningBlock,
     ToolCall,
     ToolResult,
     Usage,
@@ -23,12 +22,13 @@ from tests import servers
 from tests.adapters.litellm_calls import (
     WireName,
     ask,
-    on_both_wires,
+    on_all_wires,
+    on_text_wires,
     raw,
     request,
     with_litellm,
 )
-from tests.servers import DEFAULT_USAGE, Step, T, Tool, X
+from tests.servers import DEFAULT_USAGE, Step, T, Tool, X, openai_responses
 
 pytestmark = with_litellm
 
@@ -39,7 +39,7 @@ REPORTED = Usage(input_tokens=100, output_tokens=20)
 # -- replies -------------------------------------------------------------------------------------
 
 
-@on_both_wires
+@on_all_wires
 def test_text_is_streamed_and_put_together(wire: WireName) -> None:
     """The pieces add up to the text; the counts are those of the provider."""
     text = "naïve \N{ROCKET} line\nline"
@@ -49,7 +49,7 @@ def test_text_is_streamed_and_put_together(wire: WireName) -> None:
     assert "".join(delta.text for delta in asked.deltas) == text
 
 
-@on_both_wires
+@on_text_wires
 def test_calls_are_read(wire: WireName) -> None:
     """Arguments split over many pieces are whole again; broken ones are a problem."""
     good = Tool(name="Read", arguments={"path": "a long/path to.py", "n": [1, None]}, id="one")
@@ -63,7 +63,7 @@ def test_calls_are_read(wire: WireName) -> None:
     assert str(reply.calls[1].problem).startswith("arguments are not valid JSON: ")
 
 
-@on_both_wires
+@on_text_wires
 def test_a_call_that_was_cut_off_is_a_problem(wire: WireName) -> None:
     """Arguments that end at the output limit are not run."""
     step = replace(X(("Read", '{"path": "a')), finish_reason="length")
@@ -72,7 +72,7 @@ def test_a_call_that_was_cut_off_is_a_problem(wire: WireName) -> None:
     assert reply.calls[0].problem == "the arguments are cut off: the reply reached its output limit"
 
 
-@on_both_wires
+@on_all_wires
 @pytest.mark.parametrize("reason", ["length", "content_filter"])
 def test_the_reason_to_stop_is_ours(wire: WireName, reason: FinishReason) -> None:
     """Each wire's word for it is translated, a refusal by Anthropic included."""
@@ -82,13 +82,16 @@ def test_the_reason_to_stop_is_ours(wire: WireName, reason: FinishReason) -> Non
 
 @pytest.mark.parametrize(
     ("wire", "signature"),
-    [("openai", None), ("anthropic", "c2lnbmVk")],
-    ids=["openai", "anthropic"],
+    [("openai", None), ("anthropic", "c2lnbmVk"), ("gemini", None), ("responses", "c2lnbmVk")],
+    ids=["openai", "anthropic", "gemini", "responses"],
 )
 def test_reasoning_is_kept_with_its_signature(wire: WireName, signature: str | None) -> None:
     """Reasoning is apart from the text, signed where the wire has signatures."""
     asked = ask(wire, Step(text="done", thinking="let me think", signature="c2lnbmVk"))
-    assert asked.reply.reasoning == (ReasoningBlock(text="let me think", signature=signature),)
+    (block,) = asked.reply.reasoning
+    told, _, sealed = (block.signature or "").rpartition(":")
+    assert (block.text, sealed or None) == ("let me think", signature)
+    assert told.startswith("openai:rs_") if wire == "responses" else not told
     assert asked.reply.text == "done"
     reasoning = [delta.text for delta in asked.deltas if delta.kind == "reasoning"]
     assert "".join(reasoning) == "let me think"
@@ -119,6 +122,33 @@ def counted(**counts: Any) -> dict[str, Any]:
     return {**choice({}), "choices": [], "usage": usage}
 
 
+REFUSED = ModelReply(text="I cannot do that.", finish_reason="content_filter", usage=REPORTED)
+
+
+def test_a_refusal_in_its_own_field_is_a_refusal() -> None:
+    """OpenAI's models say no beside the content; litellm keeps neither the words nor the fact."""
+    usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+    step = raw(
+        choice({"role": "assistant", "content": None, "refusal": ""}),
+        *(choice({"refusal": piece}) for piece in ("I cannot", " do that.")),
+        choice({}, "stop"),
+        counted(**usage),
+        "[DONE]",
+    )
+    asked = ask("openai", step)
+    assert asked.reply == REFUSED
+    assert "".join(delta.text for delta in asked.deltas) == REFUSED.text
+
+
+def test_a_refusal_of_responses_is_a_refusal() -> None:
+    """There it is a part of the message, with events of its own."""
+    said = T(REFUSED.text)
+    frames = "".join(openai_responses.frames(said, {"model": "m"}))
+    frames = frames.replace("output_text.d", "refusal.d").replace("output_text", "refusal")
+    step = Step(error_after_chunks=0, error=frames.replace('"text":', '"refusal":').encode())
+    assert ask("responses", step).reply == REFUSED
+
+
 def test_calls_without_an_id_get_one() -> None:
     """The id is new in the conversation when the provider sends none."""
     earlier = Assistant(text="", calls=(ToolCall(id="call_2", name="A", arguments={}),))
@@ -140,7 +170,11 @@ def test_an_id_that_is_used_twice_is_a_problem() -> None:
     assert ask("openai", step).reply.calls == (
         ToolCall(id="a", name="A", arguments={}),
         ToolCall(
-            id="a_2", name="B", arguments={}, problem="the call id a is used twice in one reply"
+            id="a_2",
+            name="B",
+            arguments={},
+            problem="the call id a is used twice in one reply",
+            raw_arguments="{}",
         ),
     )
 
@@ -212,7 +246,7 @@ def test_what_litellm_complains_about_has_no_trace(caplog: pytest.LogCaptureFixt
 # -- usage ---------------------------------------------------------------------------------------
 
 
-@on_both_wires
+@on_text_wires
 def test_cached_tokens_are_apart(wire: WireName) -> None:
     """The counts are disjoint, though one wire counts the cache inside and one beside."""
     usage = servers.Usage(
@@ -223,7 +257,7 @@ def test_cached_tokens_are_apart(wire: WireName) -> None:
     )
 
 
-@on_both_wires
+@on_all_wires
 def test_missing_usage_is_none(wire: WireName) -> None:
     """None when the provider reports nothing, although litellm makes an estimate up."""
     assert ask(wire, Step(text="hello", omit_usage=True)).reply == ModelReply(text="hello")
@@ -265,13 +299,14 @@ def test_running_totals_are_not_added_up() -> None:
     assert ask("openai", raw(first, last)).reply.usage == Usage(input_tokens=10, output_tokens=5)
 
 
-def anthropic_events(final_usage: dict[str, int] | None) -> Step:
+def anthropic_events(final_usage: dict[str, int] | None, **false: object) -> Step:
     """A reply whose opening reports the input, and whose end reports `final_usage`."""
     opening = {
         "input_tokens": 10,
         "cache_creation_input_tokens": 200,
         "cache_read_input_tokens": 700,
         "output_tokens": 1,
+        **false,
     }
     message = {"id": "m", "type": "message", "role": "assistant", "model": "c", "content": []}
     delta = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
@@ -295,6 +330,12 @@ def test_anthropic_reports_in_two_parts() -> None:
 def test_the_opening_alone_is_no_usage() -> None:
     """None when only the opening reports: its output of 1 is a placeholder."""
     assert ask("anthropic", anthropic_events(None)).reply == ModelReply(text="x")
+
+
+def test_a_false_count_of_the_opening_is_not_forgotten() -> None:
+    """The end alone would be a bill without the tokens of the cache."""
+    step = anthropic_events({"input_tokens": 10, "output_tokens": 9}, cache_read_input_tokens="7")
+    assert ask("anthropic", step).reply == ModelReply(text="x")
 
 
 def test_the_default_counts_are_the_servers() -> None:

@@ -64,7 +64,7 @@ def test_nothing_is_printed(tmp_path: Path) -> None:
         check=False,
     )
     assert (run.stdout, run.stderr, run.returncode) == ("", "", 0)
-    assert json.loads((tmp_path / "report.json").read_text()) == {"failed": [15, 15], "base": None}
+    assert json.loads((tmp_path / "report.json").read_text()) == {"failed": [20, 20], "base": None}
 
 
 def test_a_cancel_during_the_import_ends_the_process() -> None:
@@ -93,6 +93,52 @@ def test_a_cancel_during_the_import_ends_the_process() -> None:
         timeout=60,
     )
     assert (run.stdout, run.stderr, run.returncode) == ("left\n", "", 0)
+
+
+def test_the_import_asks_the_network_for_nothing(tmp_path: Path) -> None:
+    """No name is looked up and no connection is made while litellm loads and a request is
+    counted: in a process where both are recorded and refused."""
+    (tmp_path / "sitecustomize.py").write_text(textwrap.dedent(REFUSING))
+    code = """
+        import asyncio, socket
+        from tests.adapters.litellm_calls import model_at, request
+
+        async def main():
+            model = model_at("openai", "")
+            await model.ready()
+            await model.count_tokens(request("openai"))
+
+        asyncio.run(main())
+        assert "litellm" in __import__("sys").modules
+        print(socket.tried)
+        try:
+            socket.create_connection(("127.0.0.1", 9))
+        except OSError:
+            print(socket.tried)
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (run.stdout, run.returncode) == ("[]\n['socket.getaddrinfo', 'socket.connect']\n", 0)
+
+
+REFUSING = """
+    import socket, sys
+    socket.tried = []
+
+    def note(event, arguments):
+        if event == "socket.connect" or event.startswith("socket.get"):
+            socket.tried.append(event)
+            if event == "socket.connect":
+                raise OSError(event)
+
+    sys.addaudithook(note)
+"""
 
 
 def test_importing_the_adapter_does_not_import_litellm() -> None:

@@ -59,7 +59,7 @@ def test_what_is_known_is_looked_at_as_far_as_it_is_open(known: int) -> None:
 
 def test_a_request_that_is_broken_is_never_built() -> None:
     """The messages of a request are checked as they are converted, the second time too."""
-    wiring = Wiring(anthropic=False)
+    wiring = Wiring("other")
     assert len(wiring.messages(asked(*WHOLE))) == len(WHOLE)
     with pytest.raises(PairingError, match="call c has no result"):
         wiring.messages(asked(*WHOLE, calls("c"), ASK))

@@ -11,7 +11,7 @@ import pytest
 
 from runner.adapters import preflight
 from runner.core.events import Check
-from runner.core.spec import TaskSpec, WorkspaceSpec
+from runner.core.spec import AutoModeSpec, SandboxSpec, TaskSpec, WorkspaceSpec
 
 ENDPOINT = "http://127.0.0.1:1/v1"
 
@@ -65,6 +65,20 @@ def test_a_key_that_is_set_is_found() -> None:
     assert check == Check(name="key", ok=True, detail="from ANTHROPIC_API_KEY")
 
 
+def test_the_model_of_mode_auto_is_checked_as_well() -> None:
+    """Its key, and its price when there is a budget."""
+    keys: dict[str, Any] = {
+        "model": "scripted:x",
+        "permission_mode": "auto",
+        "auto_mode": AutoModeSpec(model="openai/unheard-of"),
+        "max_budget_usd": 1,
+    }
+    checks = preflight.run_checks(TaskSpec(name="t", prompt="x", **keys), {})
+    bad = [check.detail for check in checks if not check.ok]
+    assert any(detail.startswith("OPENAI_API_KEY is not set") for detail in bad)
+    assert any("the price of `openai/unheard-of` is unknown" in detail for detail in bad)
+
+
 @pytest.mark.parametrize("spelt", ["anthropic/claude-sonet-4-5", "claude-sonet-4-5"])
 def test_a_misspelt_model_is_refused_with_its_neighbours(spelt: str) -> None:
     """A model that no table knows fails the check when nothing else vouches for it."""
@@ -92,14 +106,23 @@ def test_a_workspace_that_is_no_folder_is_refused(tmp_path: Path) -> None:
     assert check == Check(name="workspace", ok=False, detail=detail)
 
 
-@pytest.mark.parametrize(("user", "ok"), [(0, False), (1000, True)])
-def test_everything_is_allowed_to_nobody_who_is_root(
-    monkeypatch: pytest.MonkeyPatch, user: int, ok: bool
+@pytest.mark.parametrize(
+    ("user", "sandbox", "ok"),
+    [
+        (0, SandboxSpec(mode="off", reason="r"), False),
+        (0, SandboxSpec(mode="off", reason="r", container=True), True),
+        (0, SandboxSpec(), True),  # whether a tier can be had is found out later
+        (1000, SandboxSpec(mode="off", reason="r"), True),
+    ],
+)
+def test_root_is_allowed_everything_behind_a_wall_alone(
+    monkeypatch: pytest.MonkeyPatch, user: int, sandbox: SandboxSpec, ok: bool
 ) -> None:
-    """`bypassPermissions` is refused for root alone, and every other mode for nobody."""
+    """`bypassPermissions` without a sandbox is refused to root, unless the job has a container."""
     monkeypatch.setattr(os, "geteuid", lambda: user)
-    assert found("permission_mode", {}, permission_mode="bypassPermissions").ok == ok
-    assert found("permission_mode", {}, permission_mode="acceptEdits").ok
+    check = found("permission_mode", {}, permission_mode="bypassPermissions", sandbox=sandbox)
+    assert check.ok == ok
+    assert found("permission_mode", {}, permission_mode="acceptEdits", sandbox=sandbox).ok
 
 
 def test_programs_that_are_missing_are_no_failure(tmp_path: Path) -> None:

@@ -28,6 +28,18 @@ def test_a_listed_model_has_its_price() -> None:
     assert find_price("anthropic/claude-sonnet-4-5", None) == SONNET
 
 
+def test_a_model_costs_the_same_through_either_api() -> None:
+    """`responses/` says which of OpenAI's APIs is asked, and not which model."""
+    chat, other = (find_price(f"openai/{api}gpt-5-mini", None) for api in ("", "responses/"))
+    assert chat is not None
+    assert other is not None
+    assert (other.input_per_mtok, other.output_per_mtok) == (
+        chat.input_per_mtok,
+        chat.output_per_mtok,
+    )
+    assert model_limits("openai/responses/gpt-5-mini") == model_limits("openai/gpt-5-mini")
+
+
 def test_a_bare_key_is_a_price() -> None:
     """The id itself is the key when it stands in the table."""
     price = find_price("claude-sonnet-4-5", None)

@@ -84,6 +84,7 @@ def test_the_last_word_names_the_ending_and_where_everything_is(tmp_path: Path) 
         "\nsuccess, exit code 0"
         "\n  turns      2 tool-use turns of 5, 4 model calls, 1 nudge"
         "\n  cost       $0.0212 of $0.50 (prices from the spec)"
+        "\n  overshoot  none, even if the provider billed more tokens than it reported"
         "\n  time       17s"
         "\n  denied     1 call (Bash)"
         "\n  changed    2 files, +6 -4"

@@ -145,14 +145,34 @@ retry: {max_attempts: 1, max_wait: 10s}
             pass_=("GH_TOKEN",),
             set={"NO": "no", "SHA": "3f786850e387550fdab836ed7e6dc881de23001b"},
         ),
-        pricing=PricingSpec(
-            input_per_mtok=Decimal(3),
-            output_per_mtok=Decimal("15.5"),
-            cache_read_per_mtok=Decimal(0),
-            cache_write_per_mtok=Decimal(1),
-        ),
+        pricing={
+            f"scripted:{tmp_path}/replies.yaml": PricingSpec(
+                input_per_mtok=Decimal(3),
+                output_per_mtok=Decimal("15.5"),
+                cache_read_per_mtok=Decimal(0),
+                cache_write_per_mtok=Decimal(1),
+            )
+        },
         retry=RetrySpec(max_attempts=1, max_wait=10.0),
     )
+
+
+def test_every_model_can_have_a_price_of_its_own(tmp_path: Path) -> None:
+    """Prices stand under the ids of models, those of scripts with paths from the spec's folder;
+    the same script named in two ways has two prices, which is refused where the second stands."""
+    (tmp_path / "a.yaml").write_text("replies: []")
+    one = "{input_per_mtok: 1, output_per_mtok: 2}"
+    text = f"name: a\nprompt: p\nmodel: m/x\npricing:\n  m/x: {one}\n  scripted:a.yaml: {one}\n"
+    (tmp_path / "task.yaml").write_text(text)
+    price = PricingSpec(input_per_mtok=Decimal(1), output_per_mtok=Decimal(2))
+    spec = load_spec(tmp_path / "task.yaml", stdin=no_stdin)
+    assert spec.pricing == {"m/x": price, f"scripted:{tmp_path}/a.yaml": price}
+    (tmp_path / "task.yaml").write_text(text + f"  scripted:./a.yaml: {one}\n")
+    with pytest.raises(SpecError) as refused:
+        load_spec(tmp_path / "task.yaml", stdin=no_stdin)
+    (problem,) = refused.value.problems
+    assert (problem.line, problem.path) == (7, "pricing.scripted:./a.yaml")
+    assert problem.message == "the price of this model stands here twice"
 
 
 def test_all_mistakes_are_reported_at_once_in_reading_order(tmp_path: Path) -> None:
@@ -183,8 +203,8 @@ output_schema: {}
         'task.yaml:6: autopilot: expected true or false, got the text "yes"\nhint: write true',
         "task.yaml:8: limits.tool: 0s is too short\nhint: the least is 1ms",
         "task.yaml:9: limits.tools: unknown key\nhint: did you mean `tool`?",
-        "task.yaml:10: output_schema: not supported yet\n"
-        "hint: remove it; ask for the format in the prompt and check it afterwards",
+        "task.yaml:10: output_schema: the answer must be an object: `type: object` is missing\n"
+        "hint: put a list or a value into a property: {type: object, properties: {items: ...}}",
         "--set max_budget_usd=-1: max_budget_usd: expected a number > 0, got -1",
     ]
 
@@ -277,13 +297,22 @@ BAD_VALUES = [
     # choices
     (
         "permission_mode: acceptedits",
-        "permission_mode: expected one of default, acceptEdits, plan, dontAsk, bypassPermissions, "
-        'got the text "acceptedits"\nhint: did you mean acceptEdits?',
+        "permission_mode: expected one of default, acceptEdits, plan, dontAsk, auto, "
+        'bypassPermissions, got the text "acceptedits"\nhint: did you mean acceptEdits?',
     ),
     (
         "permission_mode: [default]",
-        "permission_mode: expected one of default, acceptEdits, plan, dontAsk, bypassPermissions, "
-        "got a list",
+        "permission_mode: expected one of default, acceptEdits, plan, dontAsk, auto, "
+        "bypassPermissions, got a list",
+    ),
+    (
+        "permission_mode: auto",
+        "permission_mode: mode auto needs `auto_mode`\nhint: name the model that decides, as in "
+        "auto_mode: {model: ...}; or choose another mode",
+    ),
+    (
+        "auto_mode: {model: m/y}",
+        "auto_mode: it is for mode auto alone\nhint: write permission_mode: auto, or remove it",
     ),
     # tools
     ("tools: [bash]", 'tools[0]: no tool is called "bash"\nhint: did you mean Bash?'),
@@ -410,6 +439,24 @@ BAD_VALUES = [
         "pricing: {input_per_mtok: 1}",
         "pricing.output_per_mtok: required, but missing\nhint: write a number >= 0",
     ),
+    (
+        "pricing: {m/x: {input_per_mtok: 1}}",
+        "pricing.m/x.output_per_mtok: required, but missing\nhint: write a number >= 0",
+    ),
+    (
+        "pricing: {m/x: {input_per_mtok: 1, output_per_mtok: 2, cache_red_per_mtok: 0}}",
+        "pricing.m/x.cache_red_per_mtok: unknown key\nhint: did you mean `cache_read_per_mtok`?",
+    ),
+    (
+        "pricing: {m/x: {input_per_mtok: 1, output_per_mtok: 2}, output_per_mtok: 2}",
+        "pricing: one price and prices by model are mixed\n"
+        "hint: write the price of `model` alone, or every price under the id of its model",
+    ),
+    (
+        'pricing: {"my model": {input_per_mtok: 1, output_per_mtok: 2}}',
+        'pricing.my model: "my model" is not a model id\n'
+        "hint: write it as litellm does: anthropic/claude-sonnet-4-5",
+    ),
 ]
 
 
@@ -442,11 +489,15 @@ limits.mcp_start limits.hook limits.shutdown_grace limits.max_tool_output_bytes
 limits.max_verify_attempts limits.max_structured_output_retries limits.max_subagent_depth
 limits.max_subagents limits.max_resumes limits.min_output_tokens limits.durability resume
 resume.on_unknown resume.budget_scope tools
-allowed_tools ask_tools disallowed_tools permission_mode auto_mode on_denied sandbox env env.pass
+allowed_tools ask_tools disallowed_tools permission_mode auto_mode auto_mode.model
+auto_mode.instructions on_denied sandbox
+sandbox.mode sandbox.require sandbox.network sandbox.reason sandbox.container env env.pass
 env.set secrets verify protected_paths require_changes forbid_changes output_schema mcp_servers
-hooks agents skills setting_sources compaction pricing pricing.input_per_mtok
+hooks agents skills setting_sources compaction compaction.threshold compaction.enabled
+compaction.instructions compaction.window pricing pricing.input_per_mtok
 pricing.output_per_mtok pricing.cache_read_per_mtok pricing.cache_write_per_mtok retry
-retry.max_attempts retry.max_wait reports extends
+retry.max_attempts retry.max_wait reports reports.summary reports.junit reports.html
+reports.patch reports.github extends
 """
 
 

@@ -69,7 +69,7 @@ def test_the_defaults_file_is_equal_to_the_dataclasses(tmp_path: Path) -> None:
     keys = [
         key
         for key, _, _, _ in SPEC_KEYS
-        if key not in without and not key.startswith(("pricing.", "inputs."))
+        if key not in without and not key.startswith(("pricing.", "inputs.", "auto_mode."))
     ]
     assert (spec, sorted(there)) == (expected, sorted(keys))
 
@@ -78,6 +78,10 @@ def test_the_checked_in_schema_is_the_generated_one() -> None:
     """`configs/schema/task.schema.json` is what `task_schema()` gives; write it anew when not."""
     written = json.dumps(task_schema(), indent=2, ensure_ascii=False) + "\n"
     assert configs.read_text("schema/task.schema.json") == written
+
+
+PRICE_KEYS = [key for key, _, _, _ in SPEC_KEYS if key.startswith("pricing.")]
+"""The same for the spec's own model and, by name, for each."""
 
 
 def test_every_key_in_the_schema_is_explained() -> None:
@@ -102,7 +106,10 @@ def test_every_key_in_the_schema_is_explained() -> None:
             look(key, f"{path}{name}.")
 
     look(task_schema(), "")
-    assert sorted(found) == sorted(key for key, _, _, _ in SPEC_KEYS)
+    by_model = [key for key in found if key.startswith("pricing.NAME.")]
+    assert by_model == [key.replace("pricing.", "pricing.NAME.") for key in PRICE_KEYS]
+    told = sorted(key for key in found if key not in by_model)
+    assert told == sorted(key for key, _, _, _ in SPEC_KEYS)
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -134,12 +141,13 @@ REFUSED_BY_BOTH = [
     "timeout: ''",
     "tools: [Bash(npm *)]",
     "tools: Read",
-    "permission_mode: auto",
-    "workspace: {isolation: worktree}",
-    "limits: {hook: 5s}",
+    "permission_mode: automatic",
+    "auto_mode: {instructions: x}",
+    "limits: {hook: 5}",
     "env: {pass: [A=1]}",
     "env: {set: {A: 1}}",
-    "inputs: {x: {untrusted: true}}",
+    "inputs: {x: {untrusted: perhaps}}",
+    "secrets: [A=1]",
     "pricing: {input_per_mtok: 1}",
     "verify: pytest",
     "verify: [{name: tests}]",

@@ -19,6 +19,7 @@ from runner.core.spec import (
     InputSpec,
     LimitsSpec,
     PricingSpec,
+    ReportsSpec,
     ResumeSpec,
     RetrySpec,
     TaskSpec,
@@ -61,7 +62,9 @@ def specs(folder: Path) -> st.SearchStrategy[TaskSpec]:
         prompt=BODIES,
         model=st.text(string.ascii_letters + "0123456789/.-", min_size=1)
         | st.just(f"scripted:{folder}/replies: #1.yaml"),
-        inputs=st.dictionaries(NAMES, st.builds(InputSpec, default=st.none() | ANY_TEXT)),
+        inputs=st.dictionaries(
+            NAMES, st.builds(InputSpec, default=st.none() | ANY_TEXT, untrusted=st.booleans())
+        ),
         api_base=st.none() | st.just("https://host:1/v1?a=b#c"),
         api_key_env=st.none() | st.sampled_from(["ANTHROPIC_API_KEY", "NO", "_1"]),
         max_output_tokens=WHOLE,
@@ -101,15 +104,26 @@ def specs(folder: Path) -> st.SearchStrategy[TaskSpec]:
             pass_=st.lists(variables, max_size=3).map(tuple),
             set=st.dictionaries(NAMES, ANY_TEXT, max_size=3),
         ),
+        secrets=st.lists(NAMES, max_size=3).map(tuple),
         pricing=st.none()
-        | st.builds(
-            PricingSpec,
-            input_per_mtok=MONEY,
-            output_per_mtok=MONEY,
-            cache_read_per_mtok=st.none() | MONEY,
-            cache_write_per_mtok=st.none() | MONEY,
+        | st.dictionaries(
+            st.sampled_from(("m/x", "openai/gpt-4.1", "ollama/llama3:8b")),
+            st.builds(
+                PricingSpec,
+                input_per_mtok=MONEY,
+                output_per_mtok=MONEY,
+                cache_read_per_mtok=st.none() | MONEY,
+                cache_write_per_mtok=st.none() | MONEY,
+            ),
+            min_size=1,
         ),
         retry=st.builds(RetrySpec, max_attempts=st.integers(1, 1_000), max_wait=SECONDS),
+        reports=st.builds(
+            ReportsSpec,
+            summary=st.none() | st.just(f"{folder}/new/s: #1.md"),
+            junit=st.none() | st.just(f"{folder}/j.xml"),
+            github=st.sampled_from(["auto", "off"]),
+        ),
     )
 
 
@@ -173,9 +187,11 @@ limits:
   model_idle: 2m
   model_call: 10m
   tool: 10m
+  hook: 1m
   shutdown_grace: 8s
   max_tool_output_bytes: 30000
   max_verify_attempts: 3
+  max_structured_output_retries: 5
   max_resumes: 3
   min_output_tokens: 256
   durability: event
@@ -188,11 +204,24 @@ ask_tools: []
 permission_mode: default
 on_denied: report
 verify: []
+protected_paths: []
+hooks: {{}}
+require_changes: false
+forbid_changes: false
+sandbox:
+  mode: auto
+  container: false
 env:
   pass: []
   set: {{}}
+secrets: []
+compaction:
+  threshold: 0.8
+  enabled: true
 retry:
   max_attempts: 5
   max_wait: 1m
+reports:
+  github: auto
 """
     )

@@ -71,6 +71,17 @@ def test_what_is_no_object_is_a_problem(text: str, problem: str) -> None:
     assert str(found).startswith(problem)
 
 
+def test_what_was_written_is_kept_and_its_mistake_shown() -> None:
+    """The text goes to the log as it was; the model is shown the place where it went wrong."""
+    text = '{"command": "' + "x" * 60 + '" "timeout": 5, "description": "' + "y" * 60 + '"}'
+    (call,) = tool_calls([RawCall(id="a", name="Bash", arguments=text)])
+    assert (call.arguments, call.raw_arguments) == ({}, text)
+    shown = repr("x" * 38 + '" ' + '"timeout": 5, "description": "' + "y" * 10)
+    assert call.problem is not None
+    assert call.problem.startswith("arguments are not valid JSON: Expecting ',' delimiter")
+    assert call.problem.endswith(f", in {shown}")
+
+
 def test_a_hundred_levels_are_read() -> None:
     """The limit is the last depth that is read."""
     text = '{"x": ' + "[" * 99 + "]" * 99 + "}"
@@ -92,7 +103,13 @@ def test_a_whole_object_in_a_cut_reply_is_whole() -> None:
 def test_a_call_without_a_name_is_a_problem() -> None:
     """It gets a name that can stand in the history."""
     assert tool_calls([RawCall(id="a", name=" ", arguments="{}")]) == (
-        ToolCall(id="a", name="unnamed", arguments={}, problem="the call has no tool name"),
+        ToolCall(
+            id="a",
+            name="unnamed",
+            arguments={},
+            problem="the call has no tool name",
+            raw_arguments="{}",
+        ),
     )
 
 

@@ -53,3 +53,29 @@ def _look(more: Mapping[str, str]) -> tuple[str, str]:
         check=False,
     )
     return done.stdout, done.stderr
+
+
+FORGET = """
+import os
+from pathlib import Path
+from runner.adapters.undumpable import forget
+
+forget(["KEY", "NOT_THERE", "LAST"], os.environ)
+left = Path("/proc/self/environ").read_bytes()
+print(b"secret-of-the-runner" in left, b"KEY2=stays" in left, b"z-last" in left)
+print(sorted(name for name in os.environ if name != "LC_CTYPE"))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_what_is_forgotten_is_nowhere_in_the_environment() -> None:
+    """Neither for this process nor for who reads it from `/proc`, root included; the rest is."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORGET],
+        env={"KEY": "secret-of-the-runner", "KEY2": "stays", "LAST": "z-last"},
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("False True False\n['KEY2']\n", "")

@@ -65,6 +65,7 @@ class Scene:
             "workspace": "work",
             "permission_mode": "acceptEdits",
             "allowed_tools": ["Bash"],
+            "sandbox": {"mode": "off", "reason": "its Bash counts outside of the workspace"},
             "env": {"set": {"COUNTER": str(self.folder / "counter")}},
             "pricing": {"input_per_mtok": 1, "output_per_mtok": 1},
             **self.keys,

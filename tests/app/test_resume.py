@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import tracemalloc
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -17,11 +18,13 @@ from runner import app
 from runner.adapters import log_reader
 from runner.adapters.journal import FileJournal
 from runner.adapters.trees import remove_tree
-from runner.app.session import open_session
+from runner.app.session import open_session, widened
 from runner.core.events import Record
+from runner.core.spec import AutoModeSpec
 from tests.app.scene import BASH, DONE, LOOK, SESSION, TALK, Scene, hash_of
 from tests.e2e.papers import check_calls, check_chain, check_turns
 from tests.fakes import FakeClock, RecordingSink, counted_ids
+from tests.logs import task
 
 UNKNOWN = "Its outcome is unknown: it may have had its effect"
 
@@ -340,6 +343,17 @@ def test_a_resume_that_could_not_start_uses_up_none(tmp_path: Path) -> None:
     assert scene.resume().exit_code == 0
 
 
+def test_mode_auto_is_wider_than_editing_and_narrower_than_everything() -> None:
+    """Another model that decides may be wider, too."""
+    auto = task(permission_mode="auto", auto_mode=AutoModeSpec(model="m/x"))
+    assert widened(task(permission_mode="acceptEdits"), auto) == ("the mode is auto now",)
+    assert widened(task(), auto) == widened(auto, task(permission_mode="default")) == ()
+    other = replace(auto, auto_mode=AutoModeSpec(model="m/y"))
+    assert widened(auto, other) == (
+        "another model, or the same with other instructions, decides in mode auto now",
+    )
+
+
 # -- other spec, other place -----------------------------------------------------------------
 
 
@@ -364,11 +378,11 @@ def test_wider_rules_are_warned_about_and_told(tmp_path: Path) -> None:
         "`Bash` is allowed now; `Glob` is no longer denied; the mode is acceptEdits now; "
         f"{tmp_path} is open now; SHELL is passed now"
     )
-    (warning,) = scene.of("session.warning", since=count)
-    assert (warning["warningType"], warning["message"]) == (
-        "permissions_widened",
-        f"the rules are wider than before: {more}",
-    )
+    warnings = {w["warningType"]: w["message"] for w in scene.of("session.warning", since=count)}
+    assert warnings == {
+        "permissions_widened": f"the rules are wider than before: {more}",
+        "task_changed": f"the task is not as it was when the session began: {tmp_path}/task.yaml",
+    }
     (said,) = scene.of("user.message", since=count)
     assert f"The rules have changed: {more}." in said["content"]
 
@@ -393,7 +407,8 @@ def test_more_tools_are_wider_and_fewer_are_not(
     scene.keys.pop("tools", None)
     scene.keys |= {} if after is None else {"tools": after}
     scene.resume()
-    said = [w["message"] for w in scene.of("session.warning", since=count)]
+    told = scene.of("session.warning", since=count)
+    said = [w["message"] for w in told if w["warningType"] == "permissions_widened"]
     assert said == ([f"the rules are wider than before: {words}"] if words else [])
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -46,7 +48,17 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["--version"], ["run", "--help"], ["exit-codes"], ["sessions"], ["show", "5d0c"]],
+    [
+        ["--help"],
+        ["--version"],
+        ["run", "--help"],
+        ["exit-codes"],
+        ["sessions"],
+        ["show", "5d0c"],
+        ["report", "5d0c"],
+        ["report", "5d0c", "--format", "junit"],
+        ["report", "5d0c", "--format", "json"],
+    ],
     ids=" ".join,
 )
 def test_a_command_that_only_looks_imports_nothing_slow(home: Path, arguments: list[str]) -> None:
@@ -184,3 +196,29 @@ def test_ctrl_c_before_a_run_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["validate", "-"])
     assert ended.value.code == 130
+
+
+@pytest.mark.parametrize(("no_colour", "painted"), [("", True), ("1", False)])
+def test_a_run_is_shown_in_colour_on_a_terminal_alone(
+    home: Path, no_colour: str, painted: bool
+) -> None:
+    """Ours is the colour, and the only control characters are those of the colour."""
+    evil = tidy_run(prompt="\x1b[2J\x1b]0;x\x07")
+    write_session(home / "evil", evil)
+    leader, follower = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "runner", "show", "5d0c", "--home", str(home / "evil")],
+        stdout=follower,
+        env={**os.environ, "NO_COLOR": no_colour, "CI": ""},
+    ):
+        os.close(follower)
+        shown = b""
+        with contextlib.suppress(OSError):  # the other end is closed
+            while piece := os.read(leader, 65536):
+                shown += piece
+    os.close(leader)
+    text = shown.decode()
+    assert r"\x1b[2J\x1b]0;x\x07" in text
+    assert ("\x1b[32mtidy: success, exit code 0\x1b[0m" in text) == painted
+    assert set(re.findall(r"\x1b.{2,4}?m", text)) <= {f"\x1b[{n}m" for n in (0, 1, 2, 31, 32, 33)}
+    assert text.count("\x1b") == (2 * text.count("\x1b[0m") if painted else 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.core.context import input_bound, message_bound, request, request_bound
+from runner.core.context import input_bound, request, request_bound
 from runner.core.events import SystemMessage
 from runner.core.messages import (
     Assistant,
@@ -14,6 +14,7 @@ from runner.core.messages import (
     Usage,
     User,
 )
+from runner.core.weight import message_bound
 from tests.fakes import call, reply
 from tests.logs import MODEL, Log, task
 

@@ -135,6 +135,21 @@ def test_what_is_reserved_is_committed_until_it_is_settled() -> None:
     assert committed == (Decimal("0.75"), Decimal("0.6"), Decimal("0.1"))
 
 
+def test_of_twenty_that_ask_at_once_only_those_that_fit_are_let_through() -> None:
+    """A cap that pays for three and a half calls lets three begin, before any of them is over."""
+    one, ledger = worst_case_usd(PRICE, 1_000, 1_000), Ledger()
+    for number in range(20):
+        held = reserve(
+            left_usd=one * Decimal("3.5") - ledger.committed_usd,
+            price=PRICE,
+            input_tokens=1_000,
+            max_output_tokens=1_000,
+            min_output_tokens=1_000,
+        )
+        ledger = ledger.hold(str(number), held.cost_usd) if held else ledger
+    assert ledger.reserved == {"0": one, "1": one, "2": one}
+
+
 def test_a_second_attempt_replaces_the_reservation_of_the_first() -> None:
     """An agent holds one call at a time."""
     held = Ledger().hold("", Decimal("0.5")).hold("", Decimal("0.25"))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import get_args
+
 import pytest
 
-from runner.core.permissions import (
-    FileCall,
-    ShellCall,
-    Verdict,
-    VerdictKind,
-    decide,
-    looks_inside,
-    offered,
-)
-from runner.core.rules import Places
+from runner.core.bash_rules import words_of
+from runner.core.path_patterns import Places
+from runner.core.permissions import Verdict, VerdictKind, decide, looks_inside, offered
+from runner.core.sensitive_paths import sensitive_part
 from runner.core.shell import Command, Script, unparsed
-from runner.core.spec import TaskSpec
+from runner.core.spec import PermissionMode, TaskSpec
+from runner.core.subjects import FileCall, NamedCall, ShellCall, WebCall
 
 NO_RULE: VerdictKind = "denied-no-approval-rule-and-could-not-request-from-user"
 KINDS = {"Bash": "shell", "Edit": "write", "Read": "read", "TaskCreate": "custom-tool"}
@@ -197,16 +195,169 @@ def test_a_rule_that_cannot_be_compared_denies() -> None:
 @pytest.mark.parametrize(
     ("changes", "tools"),
     [
-        ({}, {"Bash"}),
-        ({"allowed_tools": ("Bash",)}, set()),
-        ({"allowed_tools": ("Bash", "Edit(x)")}, {"Edit"}),
-        ({"allowed_tools": ("Bash",), "ask_tools": ("Edit(x)",)}, {"Bash", "Edit"}),
-        ({"permission_mode": "bypassPermissions"}, set()),
-        ({"permission_mode": "plan", "allowed_tools": ("Bash",)}, {"Bash"}),
+        ({}, {"Bash", "Edit"}),
+        ({"allowed_tools": ("Edit",)}, {"Bash"}),
+        ({"allowed_tools": ("Bash", "Edit(x)")}, {"Bash", "Edit", "Read"}),
+        ({"allowed_tools": ("Edit",), "ask_tools": ("Bash(x)",)}, {"Bash", "Edit", "Read"}),
+        ({"permission_mode": "bypassPermissions"}, {"Bash"}),
+        ({"disallowed_tools": ("Read(x)",)}, {"Bash", "Edit", "Read"}),
     ],
 )
 def test_a_call_is_looked_into_only_when_the_verdict_depends_on_it(
     changes: dict[str, object], tools: set[str]
 ) -> None:
-    """Parsing costs time, so it is left out where rules name whole tools."""
-    assert {tool for tool in ("Bash", "Edit") if looks_inside(spec(**changes), tool)} == tools
+    """A command always is; a file where rules or sensitive paths may be about it."""
+    asked = {tool for tool in ("Bash", "Edit", "Read") if looks_inside(spec(**changes), tool)}
+    assert asked == tools
+
+
+def test_mode_accept_edits_lets_some_commands_change_files() -> None:
+    """Only by known options, only where all of their words may be changed, and with what reads."""
+    given = spec(permission_mode="acceptEdits")
+    edits = frozenset(("x", "y", "d", "d/", "d/x", "x/x", "y/x", "-t"))
+
+    def may(command: str, where: TaskSpec = given) -> bool:
+        asked = replace(shell(*command.split(" && ")), edits=edits)
+        return decide(where, "Bash", "shell", asked).allowed
+
+    for command in (
+        "mkdir -p d",
+        "touch x y",
+        "rm -rf x",
+        "rmdir d",
+        "mv x y",
+        "mv x d/",
+        "cp -r x d",
+        "sed -i s/a/b/ x",
+        "sed -nEi.bak s/a/b/gp x y",
+        "cat x && rm x",
+    ):
+        assert may(command), command
+        assert not may(command, spec()), command
+        for rule in ("Edit(/z)", "Write", "Read(/z)"):
+            assert not may(command, replace(given, ask_tools=(rule,))), (rule, command)
+    for command in (
+        "rm",
+        "rm -rf z",
+        "rm --no-preserve-root x",
+        "mv -t d x",
+        "mv x z",
+        "cp y d",
+        "mkdir -m 777 d",
+        "sed -i",
+        "sed -i s/a/b/w x",
+        "sed -i s/a/id/e x",
+        "sed -f x y",
+        "ln x y",
+        "chmod x y",
+        "cd d && rm x",
+        "rm x && npm x",
+    ):
+        assert not may(command), command
+
+
+SENSITIVE = ["/w/.git/config", "/w/a/.husky/pre-commit", "/w/.BASHRC", "/home/u/.mcp.json"]
+
+
+@pytest.mark.parametrize("path", SENSITIVE)
+def test_no_mode_lets_a_sensitive_path_be_changed_but_a_rule_does(path: str) -> None:
+    """Nor what leads there. The reason says which rule would; reading needs none."""
+    given = spec(permission_mode="acceptEdits")
+    for paths in ((path, path), ("/w/link", path)):
+        refused = decide(given, "Write", "write", file(*paths))
+        assert refused.kind == NO_RULE
+        assert f"in {paths[0]} steers other programs; `allowed_tools: [Edit(" in refused.reason
+        assert decide(given, "Read", "read", file(*paths)).allowed
+        ruled = replace(given, allowed_tools=("Edit",))
+        assert decide(ruled, "Edit", "write", file(*paths)).allowed
+        free = spec(permission_mode="bypassPermissions")
+        assert decide(free, "Write", "write", file(*paths)).allowed
+    assert decide(given, "Write", "write", file("/w/git/x", "/w/git/x")).allowed
+
+
+def test_the_folders_a_workspace_lies_in_are_not_sensitive() -> None:
+    """Only what is below it counts, and whole paths elsewhere."""
+    assert sensitive_part("/h/.claude/w/x", "/h/.claude/w") is None
+    assert sensitive_part("/h/.claude/w/.git", "/h/.claude/w") == ".git"
+    assert sensitive_part("/h/.claude/w2/x", "/h/.claude/w") == ".claude"
+
+
+def test_words_of_a_command_are_those_known_and_where_things_would_land() -> None:
+    """A `mv` into a folder makes a name nobody wrote."""
+    script = Script(
+        commands=(
+            Command(words=(("mv",), ("-f",), ("a/b/",), ("c",), ("d/",))),
+            Command(words=(("rm",), (None,))),
+            Command(words=(("cp",), ("a",))),
+        )
+    )
+    assert list(words_of(script)) == ["mv", "-f", "a/b/", "c", "d/", "d/b", "d/c", "cp", "a"]
+
+
+def test_mode_auto_leaves_open_what_no_rule_decides() -> None:
+    """Not what a rule denies, nor what steers other programs; what is harmless just runs."""
+    given = spec(
+        permission_mode="auto", allowed_tools=("Edit(src/**)",), ask_tools=("Bash(npm *)",)
+    )
+    assert decide(given, "Bash", "shell", shell("cat x")).allowed
+    assert decide(given, "Write", "write", file("/w/src/a", "/w/src/a")).allowed
+    assert decide(given, "Write", "write", file("/w/a", "/w/a")).open
+    assert decide(given, "Bash", "shell", shell("curl y")).open
+    assert not decide(given, "Bash", "shell", shell("npm x")).open
+    assert not decide(given, "Edit", "write", file("/w/.git/x", "/w/.git/x")).open
+    steering = replace(shell("tee .bashrc"), sensitive=frozenset((".bashrc",)))
+    refused = decide(given, "Bash", "shell", steering)
+    assert not refused.open
+    assert refused.reason.endswith("; `.bashrc` steers other programs, so no mode allows it")
+    assert not decide(spec(), "Bash", "shell", shell("curl y")).open
+
+
+@pytest.mark.parametrize("mode", get_args(PermissionMode))
+def test_a_critical_removal_is_denied_whatever_allows_it(mode: str) -> None:
+    """No mode and no rule, and so no hook either."""
+    given = spec(permission_mode=mode, allowed_tools=("Bash", "Bash(rm *)"))
+    asked = replace(shell("rm /"), removes="it removes `/`")
+    denied = decide(given, "Bash", "shell", asked)
+    assert denied == Verdict(
+        kind="denied-by-rules",
+        reason="it removes `/`, which no mode and no rule allows; name exactly what is to be "
+        "removed",
+        rule="critical_removal",
+    )
+
+
+def test_a_rule_about_a_parameter_denies_in_every_mode() -> None:
+    """The reason names the parameter; another value is none of its business."""
+    given = spec(permission_mode="bypassPermissions", disallowed_tools=("Bash(timeout:5)",))
+    denied = decide(given, "Bash", "shell", shell("npm x"), {"command": "npm x", "timeout": 5})
+    assert denied == Verdict(
+        kind="denied-by-rules",
+        reason="rule `Bash(timeout:5)` denies it, because of its `timeout`",
+        rule="Bash(timeout:5)",
+    )
+    assert decide(given, "Bash", "shell", shell("npm x"), {"command": "npm x"}).allowed
+
+
+@pytest.mark.parametrize(
+    ("tool", "kind", "rule", "meant", "other"),
+    [
+        ("WebFetch", "url", "WebFetch(domain:a.test)", WebCall(host="a.test"), WebCall(host="b")),
+        ("Agent", "custom-tool", "Agent(tester)", NamedCall(name="tester"), NamedCall(name="x")),
+        ("Skill", "custom-tool", "Skill(pdf*)", NamedCall(name="pdf-x"), NamedCall(name="x")),
+    ],
+)
+def test_hosts_sub_agents_and_skills_have_rules(
+    tool: str, kind: str, rule: str, meant: WebCall | NamedCall, other: WebCall | NamedCall
+) -> None:
+    """Such a rule denies what it names, and in mode dontAsk allows exactly that."""
+    denying = spec(permission_mode="bypassPermissions", disallowed_tools=(rule,))
+    assert not decide(denying, tool, kind, meant).allowed
+    assert decide(denying, tool, kind, other).allowed
+    allowing = spec(permission_mode="dontAsk", allowed_tools=(rule,))
+    assert decide(allowing, tool, kind, meant).rule == rule
+    assert not decide(allowing, tool, kind, other).allowed
+
+
+def test_a_star_takes_every_tool_away() -> None:
+    """A whole-tool rule with `*` removes what it covers from what the model is shown."""
+    assert offered(spec(disallowed_tools=("*",)), ("Read", "Bash")) == ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import permutations
 
@@ -16,7 +16,10 @@ from runner.core.events import (
     ErrorCode,
     PermissionCompleted,
     Persisted,
+    RunnerOutputCheck,
+    RunnerProtection,
     RunnerVerifyStart,
+    SessionCompactionComplete,
     SessionError,
     SessionTaskComplete,
     SessionWarning,
@@ -26,11 +29,26 @@ from runner.core.events import (
     ToolExecutionStart,
     UserMessage,
 )
+from runner.core.hooks import handlers
 from runner.core.messages import ModelReply, ToolCall
 from runner.core.policy import RULES, next_step
-from runner.core.spec import LimitsSpec, VerifySpec
-from runner.core.steps import AskModel, Finish, RunTools, Say, Step, Verify
+from runner.core.spec import HookEvent, LimitsSpec, VerifySpec
+from runner.core.steps import (
+    AskModel,
+    CheckOutput,
+    Compact,
+    Compare,
+    Finish,
+    HookPoint,
+    RunHooks,
+    RunTools,
+    Say,
+    Step,
+    Verify,
+)
+from tests import grown
 from tests.fakes import call, done, reply
+from tests.hooked import answered, hooks_of
 from tests.logs import MODEL, SENTENCES, Log, Played, play, task, verified
 
 CHECKS = (VerifySpec(run="make test"),)
@@ -43,6 +61,7 @@ TIMEOUT = Abort(reason="user_abort", cause="timeout")
 BUDGET = SessionWarning(warning_type="error_max_budget_usd", message="no money")
 TURNS = SessionWarning(warning_type="error_max_turns", message="no turns")
 PREFLIGHT = SessionError(error_type="preflight", message="no key")
+TOO_LONG = grown.too_long(100)
 PROVIDER = SessionError(error_type="rate_limit", message="429")
 
 
@@ -80,11 +99,42 @@ def says(*events: Persisted) -> Say:
     return Say(events=events)
 
 
+def _hooked(event: HookEvent, **spec: object) -> Log:
+    """A log whose spec has one hook of this event."""
+    return new(hooks=hooks_of(event, "a hook"), **spec)
+
+
+def _refused_stop(log: Log) -> Log:
+    return log.add(answered(log.spec, "Stop", decision="block", reason="more"))
+
+
+def _told_after(log: Log) -> Log:
+    """A call has ended, and its hooks are still to be told of it."""
+    due = tuple(handler.id for handler in handlers(log.spec, "PostToolUse", "Read"))
+    log.reply(reply("", READ, GLOB)).starts(READ)
+    ended = accepted_call(READ)
+    return log.add(replace(ended, hooks=due))
+
+
+def accepted_call(call: ToolCall) -> ToolExecutionComplete:
+    return ToolExecutionComplete(
+        tool_call_id=call.id,
+        tool_name=call.name,
+        success=True,
+        turn_id="0",
+        result=ToolContent(content="ok"),
+    )
+
+
 def incomplete(error_type: ErrorType, message: str) -> Finish:
     ending = Ending(subtype="error_task_incomplete", error_type=error_type, message=message)
     return Finish(ending=ending)
 
 
+SCHEMA = {"type": "object"}
+OUTPUT = call("StructuredOutput", ok=True)
+MISMATCH = RunnerOutputCheck(valid=False, errors=("/ok: no",))
+GUARDED = RunnerProtection(entries={"check.sh": "file 0755 00"})
 TURN_END = says(AssistantTurnEnd(turn_id="0", model=MODEL))
 NUDGE = UserMessage(
     content=SENTENCES["nudge"],
@@ -116,6 +166,18 @@ class Row:
 
 
 TABLE = (
+    Row(
+        rule="ends_uncompared",
+        why="the completion stands, and somebody may have bent what judges it",
+        log=lambda: new().add(GUARDED).reply(done()).settle(),
+        step=Compare(),
+    ),
+    Row(
+        rule="ends_uncompared",
+        why="a cap is reached, which is no way out either",
+        log=lambda: new().add(GUARDED, BUDGET),
+        step=Compare(),
+    ),
     Row(
         rule="budget_reached",
         why="a text brought spending to the cap",
@@ -181,6 +243,19 @@ TABLE = (
         ),
     ),
     Row(
+        rule="hook_stop",
+        why="a hook of the prompt said so",
+        log=lambda: _hooked("UserPromptSubmit").add(
+            answered(_hooked("UserPromptSubmit").spec, "UserPromptSubmit", stop_reason="Friday")
+        ),
+        step=says(
+            SessionError(
+                error_type="hook_stopped",
+                message="A UserPromptSubmit hook stopped the run: Friday",
+            )
+        ),
+    ),
+    Row(
         rule="stopping_with_open_calls",
         why="a signal came while the second of three calls ran",
         log=lambda: new().reply(reply("", READ, EDIT, BASH)).runs(READ).starts(EDIT).add(SIGTERM),
@@ -213,6 +288,16 @@ TABLE = (
         step=TURN_END,
     ),
     Row(
+        rule="stopping_with_open_compaction",
+        why="a signal came while the summary was written",
+        log=lambda: grown.full().add(grown.begins(), SIGTERM),
+        step=says(
+            SessionCompactionComplete(
+                success=False, trigger="threshold", error="the run was stopped"
+            )
+        ),
+    ),
+    Row(
         rule="capped_unchecked",
         why="the turns are used up, and nobody knows yet whether the work is any good",
         log=lambda: new(verify=CHECKS).reply(reply("half")).ends().add(TURNS),
@@ -225,6 +310,12 @@ TABLE = (
         step=Finish(
             ending=Ending(subtype="error_during_execution", error_type="rate_limit", message="429")
         ),
+    ),
+    Row(
+        rule="hooks_due",
+        why="a call has ended, and a hook is about it",
+        log=lambda: _told_after(_hooked("PostToolUse")),
+        step=RunHooks(points=(HookPoint(event="PostToolUse", subject="Read-1"),)),
     ),
     Row(
         rule="tools_pending",
@@ -249,6 +340,18 @@ TABLE = (
         why="the block was accepted, although another control call waits",
         log=lambda: new().reply(reply("", BLOCKED, done().calls[0])).runs(BLOCKED),
         step=says(SessionTaskComplete(success=False, outcome="blocked", reason="no network")),
+    ),
+    Row(
+        rule="output_unchecked",
+        why="an object comes before the completion that needs it",
+        log=lambda: new(output_schema=SCHEMA).reply(reply("", *done().calls, OUTPUT)),
+        step=CheckOutput(value=OUTPUT.arguments, tool_call_id=OUTPUT.id),
+    ),
+    Row(
+        rule="output_unchecked",
+        why="the answer itself may be the object",
+        log=lambda: new(output_schema=SCHEMA).reply(reply('{"ok": true}')),
+        step=CheckOutput(value={"ok": True}),
     ),
     Row(
         rule="completion_unchecked",
@@ -321,6 +424,26 @@ TABLE = (
         step=DENIED,
     ),
     Row(
+        rule="completion_unasked",
+        why="a completion was accepted, and there are Stop hooks",
+        log=lambda: _hooked("Stop").reply(done()).settle(),
+        step=RunHooks(points=(HookPoint(event="Stop"),)),
+    ),
+    Row(
+        rule="completion_refused",
+        why="a Stop hook wants more",
+        log=lambda: _refused_stop(_hooked("Stop").reply(done()).settle()),
+        step=says(UserMessage(content="more", source="stop_hook")),
+    ),
+    Row(
+        rule="completed",
+        why="a Stop hook was asked and said nothing",
+        log=lambda: (
+            _hooked("Stop").reply(done()).settle().add(answered(_hooked("Stop").spec, "Stop"))
+        ),
+        step=SUCCESS,
+    ),
+    Row(
         rule="completed",
         why="a call was denied, which is reported and no more",
         log=lambda: _denied(new()).reply(done()).settle(),
@@ -357,6 +480,29 @@ TABLE = (
         ),
     ),
     Row(
+        rule="output_lacking",
+        why="the answer is a text and should be an object",
+        log=lambda: new(output_schema=SCHEMA, autopilot=False).reply(reply("42")).ends(),
+        step=says(RunnerOutputCheck(valid=False, errors=("no object was given",))),
+    ),
+    Row(
+        rule="output_given_up",
+        why="the fifth attempt failed",
+        log=lambda: new(output_schema=SCHEMA).add(*[MISMATCH] * 5),
+        step=Finish(
+            ending=Ending(
+                subtype="error_max_structured_output_retries",
+                message="Failed to provide valid structured output after 5 attempts: /ok: no",
+            )
+        ),
+    ),
+    Row(
+        rule="output_sent_back",
+        why="the answer is an object that does not fit",
+        log=lambda: new(output_schema=SCHEMA).reply(reply('{"ok": 1}')).add(MISMATCH).ends(),
+        step=says(UserMessage(content="- /ok: no", source="output_schema")),
+    ),
+    Row(
         rule="answer_denied",
         why="the answer is there, but a denial is fatal here",
         log=lambda: _denied(new(on_denied="fail", autopilot=False)).reply(reply("42")).ends(),
@@ -380,6 +526,18 @@ TABLE = (
             ),
             UserMessage(content="`make test`: exit code 1\nbad", source="verify"),
         ),
+    ),
+    Row(
+        rule="answer_unasked",
+        why="the answer is there, and there are Stop hooks",
+        log=lambda: _hooked("Stop", autopilot=False).reply(reply("42")).ends(),
+        step=RunHooks(points=(HookPoint(event="Stop"),)),
+    ),
+    Row(
+        rule="answer_refused",
+        why="a Stop hook wants more",
+        log=lambda: _refused_stop(_hooked("Stop", autopilot=False).reply(reply("42")).ends()),
+        step=says(UserMessage(content="more", source="stop_hook")),
     ),
     Row(
         rule="plain_answer",
@@ -442,6 +600,116 @@ TABLE = (
         step=says(NUDGE),
     ),
     Row(
+        rule="hook_context",
+        why="a hook of the start adds something",
+        log=lambda: _hooked("SessionStart").add(
+            answered(_hooked("SessionStart").spec, "SessionStart", additional_context="Tuesday")
+        ),
+        step=says(UserMessage(content="Tuesday", source="hook")),
+    ),
+    Row(
+        rule="compacted_by_hand",
+        why="the summary stands",
+        log=lambda: _by_hand().add(grown.begins("manual"), grown.helps(2, "manual")),
+        step=SUCCESS,
+    ),
+    Row(
+        rule="compacted_by_hand",
+        why="the model could not be asked",
+        log=lambda: _by_hand().add(grown.begins("manual"), grown.fails("manual")),
+        step=says(
+            SessionError(
+                error_type="rate_limit", message="The conversation was not compacted: busy"
+            )
+        ),
+    ),
+    Row(
+        rule="compact_by_hand",
+        why="a resumed session has a conversation",
+        log=lambda: _by_hand(),
+        step=Compact(trigger="manual"),
+    ),
+    Row(
+        rule="compact_by_hand",
+        why="a new session has none",
+        log=lambda: new(prompt="/compact"),
+        step=says(
+            SessionError(
+                error_type="invalid_request",
+                message="There is nothing to compact: `/compact` goes on with a session, "
+                "see `run --resume`",
+            )
+        ),
+    ),
+    Row(
+        rule="message_too_large",
+        why="the result of one call is longer than the window",
+        log=lambda: grown.read(grown.windowed(), 100_000, tokens=100),
+        step=says(
+            SessionWarning(
+                warning_type="message_cut",
+                message="A message does not fit the context window of 20000 tokens: from here on "
+                "the model is shown at most 7916 bytes of each, head and tail",
+                max_message_bytes=7916,
+            )
+        ),
+    ),
+    Row(
+        rule="too_long",
+        why="the provider refused the request, and there are older messages",
+        log=lambda: _in_turns(new(), *[reply("", READ)] * 3).turn().add(TOO_LONG).ends(),
+        step=Compact(trigger="context_limit_retry"),
+    ),
+    Row(
+        rule="too_long",
+        why="the model that took over reads less than was said",
+        log=lambda: grown.full().turn().add(grown.too_long(30_000)).ends(),
+        step=Compact(trigger="model_switch"),
+    ),
+    Row(
+        rule="too_long",
+        why="there is nothing to leave out",
+        log=lambda: new().turn().add(TOO_LONG).ends(),
+        step=says(
+            SessionError(
+                error_type="context_limit",
+                message="The conversation is too long, and nothing shortens it",
+            )
+        ),
+    ),
+    Row(
+        rule="compaction_in_vain",
+        why="two attempts failed",
+        log=lambda: grown.full().add(grown.begins(), grown.fails(), grown.begins(), grown.fails()),
+        step=says(
+            SessionWarning(
+                warning_type="compaction_given_up",
+                message="Compaction did not help 2 times in a row: the run goes on without, as far "
+                "as the context window reaches",
+            )
+        ),
+    ),
+    Row(
+        rule="compaction_due",
+        why="the last request was above the threshold",
+        log=grown.full,
+        step=Compact(trigger="threshold"),
+    ),
+    Row(
+        rule="ask",
+        why="compaction was given up",
+        log=lambda: (
+            grown.full().add(grown.begins(), grown.fails(), grown.begins(), grown.fails()).settle()
+        ),
+        step=AskModel(),
+    ),
+    Row(
+        rule="ask",
+        why="the spec wants no compaction",
+        log=lambda: grown.full(grown.windowed(enabled=False)),
+        step=AskModel(),
+    ),
+    Row(
         rule="ask",
         why="nothing was asked yet",
         log=new,
@@ -460,6 +728,11 @@ TABLE = (
         step=AskModel(),
     ),
 )
+
+
+def _by_hand() -> Log:
+    """A session that is resumed with `/compact` as its prompt."""
+    return _in_turns(new(), *[reply("", READ)] * 2).resumes("/compact").settle()
 
 
 def _denied(log: Log) -> Log:

@@ -77,6 +77,9 @@ def test_an_ended_run_leaves_its_messages_and_nothing_it_had_counted() -> None:
         turns_started=2,
         measured_tokens=before.main.measured_tokens,
         measured_messages=before.main.measured_messages,
+        measured_weight=before.main.measured_weight,
+        weight=before.main.weight,
+        density=before.main.density,
     )
     fresh = (after.ledger, after.usage, after.denials, after.survivors, after.elapsed_ms)
     assert fresh == (Ledger(), Usage(), (), (), 0)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from runner.core.path_patterns import Places, covers, reaches_below
 from runner.core.rule_advice import advice
 from runner.core.rules import (
-    Places,
     RuleError,
-    covers,
+    has_value,
     is_exact,
     matches,
+    may_allow,
     names,
+    names_host,
     parse,
-    reaches_below,
 )
 from runner.core.spec import TaskSpec
 
@@ -50,7 +51,10 @@ def test_a_rule_is_a_tool_and_what_is_meant_of_it(text: str, specifier: str | No
         ("Bash(npm 'x)", "quotes"),
         ("Read(!x)", "take back"),
         ("Read(../x)", "never matches"),
-        ("Grep(x)", "takes no specifier"),
+        ("Grep(x)", "takes no such specifier"),
+        ("Grep(:x)", "takes no such specifier"),
+        ("WebFetch(example.com)", "write WebFetch"),
+        ("WebFetch(domain:a b)", "write WebFetch"),
     ],
 )
 def test_what_is_no_rule_is_refused(text: str, why: str) -> None:
@@ -140,7 +144,7 @@ def test_a_path_rule_matches_as_gitignore_does(
 ) -> None:
     """A bare folder name counts at every depth only for rules that deny."""
     rule = parse(f"Read({specifier})")
-    found = [covers(rule, path, PLACES, widely=wide) for wide in (False, True)]
+    found = [covers(rule.specifier or "", path, PLACES, widely=wide) for wide in (False, True)]
     assert found == [narrowly, widely]
 
 
@@ -160,7 +164,7 @@ def test_a_search_is_stopped_where_it_may_come_to_what_is_denied(
     specifier: str, folder: str, reaches: bool
 ) -> None:
     """The folder is refused when the rule may mean a file beneath it."""
-    assert reaches_below(parse(f"Read({specifier})"), folder, PLACES) == reaches
+    assert reaches_below(specifier, folder, PLACES) == reaches
 
 
 def test_rules_that_surprise_are_named() -> None:
@@ -183,3 +187,89 @@ def test_rules_that_surprise_are_named() -> None:
         "`Write` never matches: Write is denied as a whole",
         "`Read(x)` adds nothing: Read is allowed as a whole",
     )
+
+
+def test_it_is_said_that_a_path_rule_binds_no_command() -> None:
+    """Where every command may run, what Read may not show is not out of reach."""
+    given = TaskSpec(
+        name="n", prompt="p", model="m", allowed_tools=("Bash",), disallowed_tools=("Read(x)",)
+    )
+    said = "`Read(x)` does not bind the commands of `Bash`, which may all run"
+    assert advice(given) == (said,)
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "named"),
+    [
+        ("*", "Bash", True),
+        ("mcp__*", "mcp__git__log", True),
+        ("mcp__*", "Bash", False),
+        ("mcp__git", "mcp__git__log", True),
+        ("mcp__git", "mcp__github__log", False),
+        ("mcp__git__*", "mcp__git__log", True),
+        ("mcp__git__log", "mcp__git__log", True),
+        ("mcp__git__log", "mcp__git__push", False),
+        ("mcp__git(branch:main)", "mcp__git__push", True),
+        ("Edit(old_string:x)", "Write", False),
+        ("Edit", "Write", False),
+    ],
+)
+def test_a_rule_names_a_tool_a_server_or_what_its_stars_cover(
+    text: str, tool: str, named: bool
+) -> None:
+    """`mcp__server` is every tool of the server, and no other server's."""
+    assert names(parse(text), tool) == named
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "hit"),
+    [
+        ("Bash(timeout:5)", {"timeout": 5}, True),
+        ("Bash(timeout:5)", {"timeout": 50}, False),
+        ("Bash(timeout:5)", {"command": "x"}, False),
+        ("Agent(model:opus*)", {"model": "opus-4"}, True),
+        ("Grep(pattern:*[a]?*)", {"pattern": "x[a]?y"}, True),
+        ("Grep(pattern:*[a]?*)", {"pattern": "xaby"}, False),
+        ("mcp__x__y(deep:true)", {"deep": True}, True),
+        ("mcp__x__y(deep:true)", {"deep": "true"}, True),
+        ("mcp__x__y(list:[1, 2])", {"list": [1, 2]}, True),
+        ("Bash(npm:*)", {"npm": "x"}, False),
+    ],
+)
+def test_a_rule_about_a_parameter_compares_its_value(
+    text: str, arguments: dict[str, object], hit: bool
+) -> None:
+    """Literally but for `*`; numbers, booleans and lists as JSON writes them."""
+    assert has_value(parse(text), arguments) == hit
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "hit"),
+    [
+        ("WebFetch(domain:example.com)", "EXAMPLE.com.", True),
+        ("WebFetch(domain:example.com)", "example.com.evil", False),
+        ("WebFetch(domain:example.com)", "evilexample.com", False),
+        ("WebFetch(domain:*.example.com)", "a.example.com", True),
+        ("WebFetch(domain:*.example.com)", "example.com", False),
+        ("WebFetch(domain:*)", "anything.test", True),
+    ],
+)
+def test_a_domain_rule_means_a_host_and_no_look_alike(text: str, host: str, hit: bool) -> None:
+    """Case and the final dot do not count; `*.` needs something before it."""
+    assert names_host(parse(text), host) == hit
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("Bash(timeout:5)", "can only deny or ask"),
+        ("*", "in the name of a tool"),
+        ("mcp__*", "in the name of a tool"),
+        ("mcp__git__*", None),
+        ("Agent(name)", None),
+    ],
+)
+def test_some_rules_can_only_deny(text: str, why: str | None) -> None:
+    """A value or a `*` over tools says too little to allow a call."""
+    said = may_allow(parse(text))
+    assert said is None if why is None else why in (said or "")

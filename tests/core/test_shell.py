@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runner.core.shell import read
+from runner.core.shell import hidden, read
 
 WORD = {"Parts": [{"Type": "Lit", "Value": "npm"}]}
 CALL = {"Type": "CallExpr", "Args": [WORD]}
@@ -33,3 +33,9 @@ def test_what_is_known_is_read() -> None:
     """The words come out decoded."""
     script = read({"Type": "File", "Stmts": [{"Cmd": CALL}]})
     assert (script.odd, script.commands[0].argv) == (None, ("npm",))
+
+
+def test_a_comment_that_ends_with_a_backslash_is_not_parsed() -> None:
+    """To Bash the next line is a command, to shfmt it is part of the comment."""
+    assert hidden("npm #\\\ncurl x") == "a comment in it ends with a backslash"
+    assert hidden("npm test \\\n  --flag # why\ncurl x") is None

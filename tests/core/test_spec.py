@@ -11,6 +11,7 @@ from runner.core.spec import (
     LimitsSpec,
     PricingSpec,
     RetrySpec,
+    SandboxSpec,
     TaskSpec,
     WorkspaceSpec,
 )
@@ -53,7 +54,9 @@ def test_a_spec_comes_back_whole_from_the_log() -> None:
         disallowed_tools=("Edit",),
         permission_mode="acceptEdits",
         env=EnvSpec(pass_=("CI",), set={"some_key": "v"}),
-        pricing=PricingSpec(input_per_mtok=Decimal(3), output_per_mtok=Decimal("0.15")),
+        pricing={
+            "openai/x": PricingSpec(input_per_mtok=Decimal(3), output_per_mtok=Decimal("0.15"))
+        },
         retry=RetrySpec(max_attempts=1, max_wait=2.0),
     )
     assert wire.decode(TaskSpec, wire.encode(spec)) == spec
@@ -65,3 +68,11 @@ def test_names_on_the_wire_are_the_yaml_keys() -> None:
     encoded = wire.encode(TaskSpec(name="n", prompt="p", model="m", env=env))
     assert encoded["env"] == {"pass": ["CI"], "set": {}}
     assert [key for key in encoded if key != key.lower()] == []
+
+
+def test_hosts_are_what_a_network_list_names() -> None:
+    """A list is hosts; unset, `deny` and `allow` are none."""
+    listed = SandboxSpec(network=("pypi.org", "10.0.0.0/8"))
+    assert listed.hosts == ("pypi.org", "10.0.0.0/8")
+    for network in (None, ("deny",), ("allow",)):
+        assert SandboxSpec(network=network).hosts == ()

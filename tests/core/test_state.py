@@ -21,6 +21,7 @@ from runner.core.events import (
     UserMessage,
 )
 from runner.core.fold import apply, fold
+from runner.core.history import History
 from runner.core.messages import Assistant, ToolResult, User
 from runner.core.state import MAIN, State
 from runner.core.thread import Thread
@@ -33,9 +34,6 @@ UNREMEMBERED = (
     AssistantReasoning(reasoning_id="r", content="hm"),
     PermissionRequested(request_id="r", permission_request={"kind": "shell"}),
     SessionWarning(warning_type="no_diff", message="no git"),
-    PermissionCompleted(
-        request_id="r", tool_call_id="c", result={"kind": "approved"}, reason="mode"
-    ),
     RunnerLogRecovered(offset=10, torn_bytes=1, torn_file="torn/10"),
 )
 
@@ -133,6 +131,13 @@ def test_the_first_of_each_kind_of_stop_stays() -> None:
     assert (state.abort, state.tripped, state.failure) == (aborts[0], trips[0], errors[0])
 
 
+@pytest.mark.parametrize("warning_type", ["parameter_left_out", "usage_not_reported"])
+def test_what_is_said_once_is_remembered(warning_type: str) -> None:
+    """By its message, so that the same is not said again."""
+    state = Log().add(SessionWarning(warning_type=warning_type, message="so it is")).state
+    assert (state.said, state.tripped) == (frozenset({"so it is"}), None)
+
+
 def test_the_result_is_remembered() -> None:
     """The state knows that it is over when the result was recorded."""
     assert Log().add(RunnerResult(result={"subtype": "success"})).state.result == {
@@ -147,7 +152,7 @@ def test_agents_have_their_own_threads_and_share_the_ledger() -> None:
     state = apply(log.state, heard)
     assert (state.main, state.threads["agent-1"].messages) == (
         log.state.main,
-        (User(text="look around"),),
+        History((User(text="look around"),)),
     )
 
 

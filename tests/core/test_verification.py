@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from runner.core import verification
-from runner.core.events import Abort, RunnerVerifyComplete, RunnerVerifyStart, ToolExecutionComplete
+from runner.core.events import (
+    Abort,
+    RunnerVerifyComplete,
+    RunnerVerifyStart,
+    ToolExecutionComplete,
+    VerifyCheck,
+)
 from runner.core.policy import next_step
 from runner.core.spec import VerifySpec
 from runner.core.state import State
-from runner.core.steps import Say
+from runner.core.steps import Finish, Say
 from tests.fakes import call, done, reply
 from tests.logs import Log, play, task, verified
 
@@ -121,3 +127,66 @@ def test_without_checks_there_is_nothing_to_say() -> None:
     nothing = {"status": "not_configured", "checks": []}
     assert verification.summary(State()) == nothing
     assert verification.summary(Log().state) == nothing
+
+
+def gate(kind: str, *, passed: bool = False) -> VerifyCheck:
+    """How a gate on what changed stands."""
+    return VerifyCheck(name=kind, passed=passed, duration_ms=1, output="nothing", gate=kind)  # type: ignore[arg-type]
+
+
+def judged(*checks: VerifyCheck, attempt: int = 3) -> RunnerVerifyComplete:
+    return RunnerVerifyComplete(attempt=attempt, passed=False, checks=checks)
+
+
+def test_a_gate_alone_is_a_check() -> None:
+    """What must or must not change makes a verification due, without any command."""
+    for spec in (task(require_changes=("**",)), task(forbid_changes=("a",))):
+        log = Log(spec).reply(done())
+        assert log.rule == "completion_unchecked"
+        assert verification.summary(log.state)["status"] == "not_run"
+
+
+def test_a_gate_is_told_as_not_met_and_gives_the_ending_its_name() -> None:
+    """Unless a command failed too."""
+    missing, failed = gate("required_changes_missing"), verified("boom").checks[0]
+    log = new(require_changes=("**",)).reply(done()).add(judged(missing))
+    assert verification.rejection(log.state) == "`required_changes_missing`: not met\nnothing"
+    for checks, kind in (
+        ((missing,), "required_changes_missing"),
+        ((gate("forbidden_changes"),), "forbidden_changes"),
+        ((missing, failed), "check_failed"),
+        ((gate("forbidden_changes", passed=True), failed), "check_failed"),
+    ):
+        step = verification.give_up(new().reply(done()).add(judged(*checks)).state)
+        assert isinstance(step, Finish)
+        assert step.ending.error_type == kind
+
+
+def test_a_report_of_many_checks_is_bounded() -> None:
+    """Each keeps its end; what is beyond the twentieth is counted."""
+    failed = VerifyCheck(name="c", passed=False, duration_ms=1, output="x" * 8_000, exit_code=1)
+    log = new().reply(done()).add(judged(*[failed] * 30))
+    report = verification.rejection(log.state)
+    assert len(report) < verification.MAX_REPORT_CHARS + 2_000
+    assert report.endswith("10 more checks failed.")
+    assert report.startswith("`c`: exit code 1\n[...]xxx")
+
+
+def test_a_second_completion_of_a_reply_is_answered_by_the_same_checks() -> None:
+    """It is no attempt of its own; the next reply's is."""
+    first, second = done().calls[0], call("task_complete", summary="again")
+    log = new().reply(reply("", first, second)).add(verified())
+    while log.rule == "control_pending":
+        log.add(*next_step(log.state).events)  # type: ignore[union-attr]
+    assert (log.rule, log.state.verify_attempts) == ("turn_open", 1)
+    assert log.settle().reply(done()).rule == "completion_unchecked"
+
+
+def test_what_the_checks_said_before_later_work_is_told_as_such() -> None:
+    """Neither as the status of the work as it is, nor forgotten."""
+    log = new().reply(done()).add(verified()).settle().reply(reply("", call("Bash")))
+    log.runs(call("Bash")).ends().add(SIGTERM)
+    found = verification.summary(log.state)
+    assert (found["status"], found["before"], found["attempts"]) == ("not_run", "failed", 1)
+    skipped = RunnerVerifyComplete(attempt=2, passed=False, checks=())
+    assert verification.summary(log.add(skipped).state) == found

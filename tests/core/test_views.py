@@ -9,6 +9,7 @@ import pytest
 from runner.core.events import (
     Abort,
     AbortCause,
+    AssistantMessage,
     AssistantMessageDelta,
     AssistantReasoningDelta,
     Event,
@@ -19,6 +20,7 @@ from runner.core.events import (
     SessionWarning,
 )
 from runner.core.messages import ModelReply, ReasoningBlock
+from runner.core.state import CLASSIFIER
 from runner.core.views import ClaudeView
 from tests.fakes import call, reply
 from tests.logs import MODEL, Log, task
@@ -364,3 +366,16 @@ def test_a_reply_that_only_calls_is_a_streamed_message_too() -> None:
     begins = begun(whole["message"]["id"])
     assert pieces == stream(begins, *calling(0, "r1", "{}"), stop(0), *ending("tool_use"))
     assert shown(partial=False, said=reply("", READ))[0]["type"] == "assistant"
+
+
+def test_what_the_model_of_mode_auto_says_is_not_the_agents() -> None:
+    """Its turns stand for no message, and change none that follows."""
+    log = Log().reply(reply("", READ))
+    claude = ClaudeView()
+    for record in log.journal.records:
+        claude.feed(record)
+    said = AssistantMessage(
+        message_id="m", content="{}", model="m/judge", turn_id="0.c", finish_reason="stop"
+    )
+    assert claude.feed(log.journal.append(said, CLASSIFIER)) == []
+    assert claude.called == {READ.id: "Read"}

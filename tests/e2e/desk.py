@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,21 +19,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from runner.adapters.specfile.problem import HIDDEN
 from tests.e2e.papers import Papers, check_papers
 from tests.servers import ModelServer, Step
 from tests.servers.script import ScriptStep
 
-Wire = Literal["openai", "anthropic", "gemini"]
+Wire = Literal["openai", "responses", "anthropic", "gemini"]
 
 REPOSITORY = Path(__file__).parents[2]
 KEY = "sk-do-not-show-4f9a1c7e2b"
 MODELS: Mapping[Wire, str] = {
     "openai": "openai/gpt-4o-mini",
+    "responses": "openai/responses/gpt-5-mini",
     "anthropic": "anthropic/claude-sonnet-4-5",
     "gemini": "gemini/gemini-2.5-flash",
 }
 KEY_VARIABLES: Mapping[Wire, str] = {
     "openai": "OPENAI_API_KEY",
+    "responses": "OPENAI_API_KEY",
     "anthropic": "ANTHROPIC_API_KEY",
     "gemini": "GEMINI_API_KEY",
 }
@@ -161,6 +165,8 @@ class Desk:
             "permission_mode": "acceptEdits",
             "allowed_tools": ["Bash"],
             "retry": {"max_attempts": 1},
+            # The same on every machine, and quick; the tests of the sandbox say otherwise.
+            "sandbox": {"mode": "off", "reason": "the test is about something else"},
         }
         merged = {**usual, **self.defaults, **keys}
         path = self.folder / "task.yaml"
@@ -171,7 +177,8 @@ class Desk:
     def script(self, steps: Sequence[Step]) -> None:
         """Write the script of the scripted model."""
         replies = {"replies": [_scripted(step) for step in steps]}
-        (self.folder / "replies.yaml").write_text(json.dumps(replies, ensure_ascii=False))
+        text = json.dumps(replies, ensure_ascii=False)
+        (self.folder / "replies.yaml").write_text(HIDDEN.sub(_as_escape, text))
 
     def command(self, *arguments: str) -> list[str]:
         """The command line: the installed script, or the module where nothing is installed."""
@@ -259,6 +266,10 @@ class Desk:
                 **streams,
             },
         )
+
+
+def _as_escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def _scripted(step: Step) -> dict[str, Any]:

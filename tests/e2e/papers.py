@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -82,6 +83,8 @@ def check_papers(papers: Papers) -> None:
     check_chain(lines, events, papers.folder.name)
     check_turns(events)
     check_calls(events)
+    for agent in {event["agentId"] for event in events if "agentId" in event}:
+        check_agent([event for event in events if event.get("agentId") == agent])
     check_ending(events, papers.result)
     check_money(events, papers.result)
     check_readers(events, papers.folder)
@@ -106,8 +109,22 @@ def check_chain(lines: list[bytes], events: list[Event], session_id: str) -> Non
     assert events[0]["data"]["sessionId"] == session_id
 
 
-def check_turns(events: list[Event]) -> None:
+def check_agent(events: list[Event]) -> None:
+    """Starts and ends of its turns alternate; a reply is charged before it is read."""
+    types = [event["type"] for event in events]
+    marks = [kind for kind in types if kind in ("assistant.turn_start", "assistant.turn_end")]
+    assert marks == ["assistant.turn_start", "assistant.turn_end"] * (len(marks) // 2)
+    for place, kind in enumerate(types):
+        assert kind != "assistant.message" or types[place - 1] == "session.usage_checkpoint"
+
+
+def _of_the_main_loop(events: list[Event]) -> list[Event]:
+    return [event for event in events if "agentId" not in event]
+
+
+def check_turns(every: list[Event]) -> None:
     """Starts and ends of turns alternate, with ids that count up; a charge comes first inside."""
+    events = _of_the_main_loop(every)
     marks = [e for e in events if e["type"] in ("assistant.turn_start", "assistant.turn_end")]
     kinds = [event["type"] for event in marks]
     count = len(marks) // 2
@@ -118,27 +135,36 @@ def check_turns(events: list[Event]) -> None:
     charged = False
     for event in events:
         match event["type"]:
-            case "assistant.turn_start":
+            case "assistant.turn_start" | "session.compaction_start":
+                assert not inside
                 inside, charged = True, False
             case "session.usage_checkpoint":
                 assert inside
                 charged = True
             case "assistant.message":
                 assert charged, "a reply was read before it was charged"
+            case "session.compaction_complete":
+                assert charged or not event["data"]["success"]
+                inside = False
             case "assistant.turn_end":
                 inside = False
             case "tool.execution_start" | "tool.execution_complete":
                 assert inside
             case "session.task_complete" if event["data"]["success"]:
-                rest = [later["type"] for later in events[event["seq"] :]]
-                assert "assistant.turn_start" not in rest
+                rest = takewhile(lambda e: not _asks_for_more(e), every[event["seq"] :])
+                assert "assistant.turn_start" not in [later["type"] for later in rest]
+
+
+def _asks_for_more(event: Event) -> bool:
+    """A Stop hook says that a completion was not the end."""
+    return bool(event["type"] == "user.message" and event["data"].get("source") == "stop_hook")
 
 
 def check_calls(events: list[Event]) -> None:
     """Every call that was asked for has one start and one outcome, inside its own turn."""
     asked: list[str] = []
     seen: list[tuple[str, str]] = []
-    for event in events:
+    for event in _of_the_main_loop(events):
         data = event["data"]
         match event["type"]:
             case "assistant.message":
@@ -179,7 +205,8 @@ def check_ending(events: list[Event], result: dict[str, Any]) -> None:
     usage = {"input_tokens", "output_tokens"}
     assert usage <= result["usage"].keys()
     assert min(result["num_turns"], result["duration_ms"], result["num_llm_calls"]) >= 0
-    assert result["num_llm_calls"] == types.count("assistant.message")
+    summaries = [e for e in events if "compactionTokensUsed" in e["data"]]
+    assert result["num_llm_calls"] == types.count("assistant.message") + len(summaries)
 
 
 def check_money(events: list[Event], result: dict[str, Any]) -> None:

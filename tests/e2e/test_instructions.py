@@ -12,15 +12,18 @@ READ = ("Read", {"file_path": "CLAUDE.md"})
 
 
 def test_instructions_come_first_in_every_request(tmp_path: Path) -> None:
-    """The same bytes each time, before the prompt; a broken import is a warning."""
+    """The same bytes each time, before the prompt, with what they import; a broken import is a
+    warning."""
     desk = Desk(folder=tmp_path, wire="openai")
-    desk.write("CLAUDE.md", "Use tabs.\n@missing.md\n")
+    desk.write("CLAUDE.md", "Use tabs.\n@missing.md\n@docs/style.md\n")
+    desk.write("docs/style.md", "Say please.\n")
     played = desk.play([X(READ), D("done")])
     assert played.exit_code == 0
     firsts = [next(m for m in body["messages"] if m["role"] == "user") for body in played.requests]
     assert len(firsts) == 2
     assert firsts[0] == firsts[1]
     assert "Use tabs." in json.dumps(firsts[0])
+    assert "Say please." in json.dumps(firsts[0])
     log = (played.folder / "events.jsonl").read_text()
     assert '"warningType":"instructions"' in log
     assert "CLAUDE.md:2: " in log

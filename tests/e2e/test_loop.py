@@ -47,10 +47,11 @@ def test_one_prompt_makes_several_turns(desk: Desk) -> None:
 def test_a_log_begins_with_what_the_run_is_made_of(desk: Desk) -> None:
     """Rows 10, 18: session, spec, preflight, system prompt, prompt, then the first turn."""
     played = desk.play([D("done")])
-    assert played.types[:6] == [
+    assert played.types[:7] == [
         "session.start",
         "runner.spec",
         "runner.preflight",
+        "runner.protection",
         "system.message",
         "user.message",
         "assistant.turn_start",
@@ -99,10 +100,11 @@ def test_idle_says_when_the_run_was_aborted(desk: Desk) -> None:
 def test_a_turn_ends_although_the_model_fails(desk: Desk) -> None:
     """Rows 20, 37, 41: `X,F(500)`: starts and ends are as many, the error stands in between."""
     played = desk.play([X(READ), F(500, "down for good")])
-    assert played.types[-5:] == [
+    assert played.types[-6:] == [
         "assistant.turn_start",
         "session.error",
         "assistant.turn_end",
+        "runner.protection_check",
         "runner.result",
         "session.shutdown",
     ]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import socket
+from collections.abc import Callable
 
 import pytest
 
 from tests.e2e.desk import KEY, Desk, Wire
+from tests.e2e.warm import WarmDesk
 from tests.servers import D, F, Step, T, X
 
 READ = ("Read", {"file_path": "README.md"})
@@ -42,7 +44,8 @@ def test_a_lasting_failure_ends_the_run_at_once(
 ) -> None:
     """Rows 37, 41, 67: one attempt, its own code, the provider's words, and no key anywhere."""
     desk.wire = wire
-    played = desk.play([X(READ), failure], "--output-format", "json", retry={"max_attempts": 5})
+    given = {"retry": {"max_attempts": 5}, "compaction": {"enabled": False}}
+    played = desk.play([X(READ), failure], "--output-format", "json", **given)
     assert (played.exit_code, played.result["error_type"]) == (code, error_type)
     assert len(played.requests) == 2
     assert played.stream == [played.result]
@@ -80,7 +83,8 @@ def test_a_passing_failure_is_waited_out(desk: Desk, wire: Wire) -> None:
     first, second = played.server.requests[:2]
     assert second.received_at - first.received_at >= 1
     retries = played.of("session.warning")
-    assert [warning["warningType"] for warning in retries] == ["model_retry"] * 4
+    kinds = [warning["warningType"] for warning in retries]
+    assert kinds == [*["model_retry"] * 4, "usage_not_reported"]
     charges = played.of("session.usage_checkpoint")
     bases = [charge["basis"] for charge in charges]
     assert bases == ["table", "table", "reserved", "table", "reserved", "table"]
@@ -121,6 +125,20 @@ def test_a_failure_of_the_account_or_the_request_has_its_code(
     """No retry cures it: one attempt, and the code tells whose it is."""
     played = desk.play([F(status), D("never")], retry={"max_attempts": 5})
     assert (played.exit_code, played.result["error_type"]) == (code, error_type)
+
+
+def test_a_model_that_takes_no_tools_is_told_of(warm_desk: Callable[[Wire], WarmDesk]) -> None:
+    """They cannot be left out of a task, as `effort` can. Nothing is sent, tried again or
+    charged; the sentence is for who wrote the spec. Asked for a text only, the model answers."""
+    model, usual = "openai/gpt-5-search-api", {"max_budget_usd": 1, "retry": {"max_attempts": 5}}
+    played = warm_desk("openai").play([], model=model, **usual)
+    assert (played.exit_code, played.result["error_type"]) == (1, "invalid_request")
+    told = "gpt-5-search-api takes no `tools`: not a model for this task; choose another one"
+    assert played.result["errors"] == [told]
+    assert told in played.stderr
+    assert (played.requests, played.result["total_cost_usd"]) == ([], 0)
+    text_only = warm_desk("openai").play([T("yes")], model=model, tools=[], autopilot=False)
+    assert (text_only.exit_code, text_only.result.get("result")) == (0, "yes")
 
 
 def test_nobody_listens_at_the_address(desk: Desk) -> None:

@@ -122,11 +122,12 @@ def test_the_nudge_is_a_marked_user_message(story: Played) -> None:
 def test_completion_is_recorded_between_its_call_and_the_end(story: Played) -> None:
     """Rows 21 to 23: one `session.task_complete`, its summary, and what stands around it."""
     assert [done["summary"] for done in story.of("session.task_complete")] == ["fixed"]
-    assert story.types[-6:] == [
+    assert story.types[-7:] == [
         "tool.execution_start",
         "tool.execution_complete",
         "session.task_complete",
         "assistant.turn_end",
+        "runner.protection_check",
         "runner.result",
         "session.shutdown",
     ]

@@ -102,6 +102,22 @@ def test_a_missing_program_is_found_before_anything_is_paid(desk: Desk) -> None:
     assert "assistant.turn_start" not in played.types
 
 
+BUILT = [X(("Bash", {"command": "printf '#!/bin/sh\n' > app && chmod +x app"})), D("done")]
+BUILDS = {"verify": ["./app"], "allowed_tools": ["Bash"]}
+
+
+def test_a_check_that_is_not_there_yet_is_found_before_anything_runs(desk: Desk) -> None:
+    """A program that the agent would write itself proves nothing: exit 78, nothing is asked."""
+    played = desk.play(BUILT, **BUILDS)
+    assert (played.exit_code, played.types.count("assistant.turn_start")) == (78, 0)
+    assert "app is no program that can run, and `./app` needs it" in played.stderr
+
+
+def test_a_program_that_is_built_first_can_be_a_check(desk: Desk) -> None:
+    """Once the spec says so, by lifting it from the protected paths."""
+    assert desk.play(BUILT, protected_paths=["!app"], **BUILDS).exit_code == 0
+
+
 def test_checks_see_the_environment_of_tools(desk: Desk) -> None:
     """What `env.set` gives is there."""
     played = desk.play(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-from tests.e2e.desk import Desk, Played, Wire
+from tests.e2e.desk import Played, Wire
+from tests.e2e.warm import WarmDesk
 from tests.servers import D, Step, T, Usage, X
 
-WIRES: tuple[Wire, ...] = ("openai", "anthropic", "gemini")
+WIRES: tuple[Wire, ...] = ("openai", "responses", "anthropic", "gemini")
 CONVERSATION: list[Step] = [
     X(
         ("Read", {"file_path": "README.md"}),
@@ -22,24 +23,28 @@ CONVERSATION: list[Step] = [
 ]
 _VARIES = re.compile(
     r"timestamp|prev|.*[Tt]ime|log_head|duration.*|.*(Ms|Hash|Sha256|Version)|.*Url|pid|apiBase"
+    r"|windows"  # how much each of the models can read
     r"|reservedCostUsd"  # a bound made of bytes: call ids differ in length
 )
 _NAME = re.compile(
-    r"(openai/gpt|anthropic/claude|gemini/gemini)-[\w.-]+|[A-Z]+_API_KEY"
-    r"|\d{4}-\d\d-\d\dT[\d:.]+Z|https?://127\.0\.0\.1:\d+\S*"
+    r"(openai/(?:responses/)?gpt|anthropic/claude|gemini/gemini)-[\w.-]+|[A-Z]+_API_KEY"
+    r"|[0-9a-f]{64}|\d{4}-\d\d-\d\dT[\d:.]+Z|https?://127\.0\.0\.1:\d+\S*"
 )
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?:call|toolu)_\w+")
 PRICE = {"input_per_mtok": 1, "output_per_mtok": 2}
 
 
-def test_every_wire_leaves_the_same_log(tmp_path: Path) -> None:
+WarmDesks = Callable[[Wire], WarmDesk]
+
+
+def test_every_wire_leaves_the_same_log(warm_desk: WarmDesks) -> None:
     """Text with parallel calls, a failing tool, a nudge, completion: equal but for the names."""
-    logs = {wire: log_of(tmp_path / str(n), wire) for n, wire in enumerate(WIRES)}
-    assert logs["anthropic"] == logs["openai"]
-    assert logs["gemini"] == logs["openai"]
+    logs = {wire: log_of(warm_desk(wire)) for wire in WIRES}
+    for wire in WIRES[1:]:
+        assert logs[wire] == logs["openai"]
 
 
-def test_gemini_gets_its_signatures_and_names_back(tmp_path: Path) -> None:
+def test_gemini_gets_its_signatures_and_names_back(warm_desk: WarmDesks) -> None:
     """Its calls have no ids and its results go by name; the signed call returns as it came."""
     signed = Step(
         text="Hm.",
@@ -47,7 +52,7 @@ def test_gemini_gets_its_signatures_and_names_back(tmp_path: Path) -> None:
         signature="c2lnbmVkIGJ5IGdlbWluaQ==",
         tools=CONVERSATION[0].tools,
     )
-    played = Desk(folder=tmp_path / "one", wire="gemini").play([signed, D("done")])
+    played = warm_desk("gemini").play([signed, D("done")])
     assert played.exit_code == 0, played.stderr
     _, said, told = played.requests[1]["contents"]
     (first, second) = [part for part in said["parts"] if "function_call" in part]
@@ -57,9 +62,9 @@ def test_gemini_gets_its_signatures_and_names_back(tmp_path: Path) -> None:
     assert "A small project" in str(told["parts"][0])
 
 
-def log_of(folder: Path, wire: Wire) -> Any:
+def log_of(desk: WarmDesk) -> Any:
     """The events of the conversation on one wire."""
-    played = Desk(folder=folder, wire=wire).play(CONVERSATION, pricing=PRICE)
+    played = desk.play(CONVERSATION, pricing=PRICE)
     assert played.exit_code == 0, played.stderr
     assert len(played.requests) == len(CONVERSATION)
     return normalised(played)

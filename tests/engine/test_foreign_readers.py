@@ -24,18 +24,21 @@ from runner.core.events import (
     EPHEMERAL_TYPES,
     PERSISTED_TYPES,
     RunnerLogRecovered,
+    RunnerProtection,
     SessionInfo,
     ToolExecutionStart,
     to_json,
 )
-from runner.core.messages import ReasoningBlock
-from runner.core.spec import VerifySpec
+from runner.core.hook_answers import HookRun
+from runner.core.messages import ReasoningBlock, Usage
+from runner.core.spec import CompactionSpec, VerifySpec
 from runner.core.views import ClaudeView
 from runner.engine.engine import Bench
 from runner.engine.loop import Interruption
 from runner.engine.recover import recover
 from runner.ports import ModelError, ToolContext, ToolDenied, ToolFailure, ToolOutput
 from tests.fakes import Answer, FakeSandbox, FakeTool, RetryUpTo, call, done, reply
+from tests.hooked import FakeHooks, hooks_of
 from tests.logs import task
 from tests.stage import Stage, go_on, play_out, set_of_tools, set_stage
 from tests.virtual_time import run_virtual
@@ -139,6 +142,45 @@ def checked_run() -> Stage:
     return play_out(stage)
 
 
+def guarded_run() -> Stage:
+    """An answer as an object, and paths that nobody may change."""
+    stage = set_stage(
+        [reply("", call("StructuredOutput", a=1)), done()],
+        spec=task(output_schema={"type": "object"}),
+    )
+    stage.engine.recorder.record(RunnerProtection(entries={"check.sh": "file 0755 00"}))
+
+    async def errors(schema: Mapping[str, Any], value: Mapping[str, Any]) -> tuple[str, ...]:
+        return ()
+
+    stage.engine.output_errors = errors
+    return play_out(stage)
+
+
+def compacted_run() -> Stage:
+    """The window fills up: a summary that is none, one that stands, and a message to cut."""
+
+    async def fill(arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        return ToolOutput(content="x" * 9_000)
+
+    spec = task(compaction=CompactionSpec(window=8_000))
+    look = [reply("", call("Read", f"r{n}"), usage=Usage(input_tokens=6_900)) for n in range(2)]
+    answers: list[Answer] = [*look, reply(""), reply("All was read."), done()]
+    return play_out(set_stage(answers, spec=spec, tools=(FakeTool(name="Read", work=fill),)))
+
+
+def hooked_run() -> Stage:
+    """Hooks that deny, add, fail, and are cut short."""
+    hooks = {**hooks_of("PreToolUse", "no", matcher="Bash"), **hooks_of("PostToolUse", "more")}
+    answers = {
+        "no": HookRun(exit_code=2, stderr="not today"),
+        "more": HookRun(exit_code=1, stderr="out of luck"),
+    }
+    stage = set_stage([reply("", call("Bash"), call("Read")), done()], spec=task(hooks=hooks))
+    stage.engine.hooks = FakeHooks(answers=answers)
+    return play_out(stage)
+
+
 RUNS = (
     good_run,
     denied_run,
@@ -148,6 +190,9 @@ RUNS = (
     cancelled_run,
     resumed_run,
     checked_run,
+    guarded_run,
+    hooked_run,
+    compacted_run,
 )
 
 

@@ -21,7 +21,7 @@ from runner.core.events import (
     RunnerSpec,
 )
 from runner.core.messages import ModelReply, ToolCall, Usage
-from runner.core.spec import TaskSpec
+from runner.core.spec import CompactionSpec, TaskSpec
 from runner.ports import ModelError, ModelErrorKind
 from tests.logs import MODEL, task
 
@@ -163,6 +163,15 @@ prices = st.builds(
 )
 
 
+compactions = st.just(CompactionSpec()) | st.builds(
+    CompactionSpec,
+    window=st.integers(1, 3_000),
+    threshold=st.sampled_from([0.1, 0.5, 0.8, 1.0]),
+    enabled=st.sampled_from([True, True, True, False]),
+)
+"""Windows so small that some runs fill them: the prefix of a run over fakes is some 700 bytes."""
+
+
 @st.composite
 def specs(draw: st.DrawFn) -> TaskSpec:
     """Any combination of caps, modes and rules."""
@@ -174,6 +183,7 @@ def specs(draw: st.DrawFn) -> TaskSpec:
         max_autopilot_continues=draw(st.integers(0, 4)),
         max_output_tokens=draw(st.integers(1, 1000)),
         permission_mode=draw(st.sampled_from(["default", "acceptEdits", "bypassPermissions"])),
+        compaction=draw(compactions),
         allowed_tools=draw(some_tools),
         disallowed_tools=draw(some_tools),
     )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.core.permissions import FileCall, ShellCall, Subject, decide
-from runner.core.rules import Places, RuleError, parse
+from runner.core.path_patterns import Places
+from runner.core.permissions import decide
+from runner.core.rules import RuleError, parse
 from runner.core.shell import Command, Script
 from runner.core.spec import PermissionMode, TaskSpec
+from runner.core.subjects import FileCall, ShellCall, Subject
 
 PLACES = Places(workspace="/w", home="/home/u")
 NAMES = ["Bash", "Read", "Edit", "Write", "Grep"]
@@ -20,9 +22,11 @@ SPECIFIC = [
 RULES = st.lists(st.sampled_from(NAMES + SPECIFIC), max_size=4).map(tuple)
 RULE = st.sampled_from(NAMES + SPECIFIC)
 MODES: st.SearchStrategy[PermissionMode] = st.sampled_from(
-    ["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
+    ["default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions"]
 )
-WORDS = st.sampled_from(["npm", "git", "cat", "test", "x", "main", "env", "-c", "find", "-exec"])
+WORDS = st.sampled_from(
+    ["npm", "git", "cat", "test", "x", "main", "env", "-c", "find", "-exec", "rm", "touch"]
+)
 WORD = st.one_of(WORDS.map(lambda text: (text,)), st.just((None,)))
 COMMAND = st.builds(Command, words=st.lists(WORD, min_size=1, max_size=4).map(tuple))
 SCRIPT = st.builds(
@@ -30,7 +34,9 @@ SCRIPT = st.builds(
     commands=st.lists(COMMAND, max_size=3).map(tuple),
     odd=st.sampled_from([None, None, "odd"]),
 )
-PATH = st.sampled_from(["/w/src/a.py", "/w/.env", "/etc/x", "/home/u/x", "/w/a/b", "/w", "/w/\\n"])
+PATH = st.sampled_from(
+    ["/w/src/a.py", "/w/.git/x", "/w/.env", "/etc/x", "/home/u/x", "/w/a/b", "/w", "/w/\\n"]
+)
 FILE = st.builds(
     FileCall, paths=st.tuples(PATH, PATH), places=st.just(PLACES), searches=st.booleans()
 )
@@ -38,7 +44,13 @@ FILE = st.builds(
 
 def asked(tool: str, data: st.DataObject) -> Subject:
     if tool == "Bash":
-        return ShellCall(script=data.draw(SCRIPT), free=frozenset(("cat", "x")))
+        return ShellCall(
+            script=data.draw(SCRIPT),
+            free=frozenset(("cat", "x")),
+            edits=frozenset(("x", "test")),
+            sensitive=data.draw(st.sampled_from([frozenset(), frozenset(("x",))])),
+            removes=data.draw(st.sampled_from([None, None, "it removes `/`"])),
+        )
     return data.draw(FILE)
 
 
@@ -62,12 +74,33 @@ def test_a_rule_more_never_turns_the_other_way(
     tool: str,
     data: st.DataObject,
 ) -> None:
-    """Another deny rule never allows what was denied, and another allow rule never denies."""
+    """Another deny rule never allows what was denied, and another allow rule never denies; in
+    mode auto with a model that always says the same."""
+    subject, says_yes = asked(tool, data), data.draw(st.booleans())
+
+    def allowed(allow: tuple[str, ...], deny: tuple[str, ...]) -> bool:
+        verdict = decide(spec(allow, deny, mode), tool, KINDS[tool], subject)
+        return verdict.allowed or (verdict.open and says_yes)
+
+    assert allowed(allow, (*deny, more)) <= allowed(allow, deny) <= allowed((*allow, more), deny)
+
+
+@given(allow=RULES, deny=RULES, mode=MODES, tool=st.sampled_from(NAMES), data=st.data())
+def test_only_mode_auto_leaves_a_denial_to_a_model(
+    allow: tuple[str, ...],
+    deny: tuple[str, ...],
+    mode: PermissionMode,
+    tool: str,
+    data: st.DataObject,
+) -> None:
+    """And there never one by a rule, or about what no mode gives away."""
     subject = asked(tool, data)
-    now = decide(spec(allow, deny, mode), tool, KINDS[tool], subject).allowed
-    denied_more = decide(spec(allow, (*deny, more), mode), tool, KINDS[tool], subject).allowed
-    allowed_more = decide(spec((*allow, more), deny, mode), tool, KINDS[tool], subject).allowed
-    assert denied_more <= now <= allowed_more
+    verdict = decide(spec(allow, deny, mode), tool, KINDS[tool], subject)
+    if verdict.open:
+        assert mode == "auto"
+        assert verdict.kind == "denied-no-approval-rule-and-could-not-request-from-user"
+        assert not (isinstance(subject, ShellCall) and (subject.removes or subject.sensitive))
+        assert not (isinstance(subject, FileCall) and "/w/.git/x" in subject.paths)
 
 
 @given(allow=RULES, deny=RULES, mode=MODES, tool=st.sampled_from(NAMES), data=st.data())

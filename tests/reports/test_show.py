@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,13 @@ from runner.core.events import (
     SessionError,
     SessionInfo,
     SessionWarning,
+    ToolContent,
+    ToolExecutionComplete,
+    ToolExecutionStart,
 )
+from runner.reports import show
 from runner.reports.moment import moment_lines
-from runner.reports.show import header, story
+from tests.reports.runs import checked
 from tests.sample_run import (
     SESSION_ID,
     end,
@@ -28,6 +33,16 @@ from tests.sample_run import (
     start,
     tidy_run,
 )
+
+
+def header(*arguments: Any) -> list[str]:
+    """The words of the header."""
+    return [text for _, text in show.header(*arguments)]
+
+
+def story(records: Iterable[Record], **options: Any) -> Iterator[str]:
+    """The words of the story."""
+    return (text for _, text in show.story(records, **options))
 
 
 def persisted(events: list[Event]) -> list[Record]:
@@ -200,3 +215,64 @@ def test_a_moment_past_the_end_is_none() -> None:
     log = persisted([*start(), *reply(0, "x"), end(0)])
     assert moment_lines(log, len(log)) is not None
     assert moment_lines(log, len(log) + 1) is None
+
+
+def test_one_turn_is_shown_whole() -> None:
+    """`turns` leaves out the others, and what is picked is not cut."""
+    output = "\n".join(f"line {n} {'x' * 120}" for n in range(20))
+    call = {"command": "make"}
+    log = persisted(
+        [
+            *start(),
+            *reply(0, "first"),
+            end(0),
+            *reply(1, "second", ("c1", "Bash", call)),
+            *ok("c1", "Bash", call, output, 1),
+            end(1),
+            *reply(2, "third"),
+        ]
+    )
+    shown = list(story(log, turns=range(2, 3), whole=True))
+    assert shown[:4] == ["", "turn 2  $0.0053, 1.5s", "    second", "  Bash  make  (ok, 0.2s)"]
+    assert shown[4:] == [f"    | line {n} {'x' * 120}" for n in range(20)]
+    assert list(story(log, turns=range(4, 9))) == []
+
+
+def test_a_diff_is_told_with_its_looks() -> None:
+    """What a call changed in a file: added, removed, and where, without the file's name."""
+    call = {"file_path": "a.py"}
+    done = ToolExecutionComplete(
+        tool_call_id="c1",
+        tool_name="Edit",
+        success=True,
+        turn_id="0",
+        result=ToolContent(
+            content="Edited.", detailed_content="--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-a\n+b\n c"
+        ),
+    )
+    log = persisted([*start(), *reply(0, "", ("c1", "Edit", call)), _started("c1", call), done])
+    assert list(show.story(log))[-5:] == [
+        ("good", "  Edit  a.py  (ok)"),
+        ("dim", "    | @@ -1 +1 @@"),
+        ("bad", "    | -a"),
+        ("good", "    | +b"),
+        ("plain", "    |  c"),
+    ]
+
+
+def _started(call_id: str, arguments: dict[str, Any]) -> Event:
+    return ToolExecutionStart(
+        tool_call_id=call_id, tool_name="Edit", arguments=arguments, turn_id="0"
+    )
+
+
+def test_checks_are_told_with_what_failed() -> None:
+    """A verification has its place in the story; only a failed check says what it said."""
+    log = persisted([*start(), *checked(("tests", 1, "1 failed"), ("types", 0, "fine"))])
+    assert list(show.story(log))[-5:] == [
+        ("plain", ""),
+        ("head", "checks, attempt 1"),
+        ("bad", "  tests  (exit code 1 after 1.2s)"),
+        ("plain", "    | 1 failed"),
+        ("good", "  types  (passed in 1.2s)"),
+    ]

@@ -139,6 +139,7 @@ def _counts(step: Step) -> dict[str, Any]:
         "cache_creation_input_tokens": step.usage.cache_write_tokens,
         "cache_read_input_tokens": step.usage.cache_read_tokens,
         "output_tokens": step.usage.output_tokens,
+        **step.usage_fields,
     }
 
 

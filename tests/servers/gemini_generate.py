@@ -108,6 +108,7 @@ def _usage(step: Step) -> dict[str, Any]:
         "candidatesTokenCount": usage.output_tokens,
         "totalTokenCount": prompt + usage.output_tokens,
         "cachedContentTokenCount": usage.cache_read_tokens,
+        **step.usage_fields,
     }
 
 

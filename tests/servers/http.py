@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import select
 import socket
 import sys
@@ -13,9 +14,10 @@ from socketserver import ThreadingTCPServer
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
-from . import anthropic_messages, gemini_generate, openai_chat
+from . import anthropic_messages, gemini_generate, openai_chat, openai_responses
 from .script import F, Request, ScriptStep, Step
 
+_HALF = re.compile("[\ud800-\udfff]")
 END_OF_BODY = b"0\r\n\r\n"
 
 
@@ -40,8 +42,12 @@ class Wire(Protocol):
         """A failure in the middle of a stream."""
 
 
-_WIRES: dict[str, Wire] = {
+WireFormat = Literal["openai", "responses", "anthropic", "gemini"]
+WIRE_FORMATS: list[WireFormat] = ["openai", "responses", "anthropic", "gemini"]
+
+WIRES: dict[WireFormat, Wire] = {
     "openai": openai_chat,
+    "responses": openai_responses,
     "anthropic": anthropic_messages,
     "gemini": gemini_generate,
 }
@@ -58,13 +64,13 @@ class ModelServer:
     def __init__(
         self,
         *,
-        wire: Literal["openai", "anthropic", "gemini"],
+        wire: WireFormat,
         steps: Sequence[ScriptStep],
         repeat_last: bool = False,
     ) -> None:
         self.requests: list[Request] = []
         self.overrun: list[Request] = []
-        self.wire = _WIRES[wire]
+        self.wire = WIRES[wire]
         self._steps = list(steps)
         self._repeat_last = repeat_last
         self._taken = 0
@@ -252,7 +258,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _stream(self, step: Step, request: Request) -> None:
-        parts = [_http_chunk(frame) for frame in self._frames(step, request)]
+        parts = [_http_chunk(frame) for frame in self._frames(step, request) if frame]
         if step.cut_after_chunks is None:
             # In one write with the last event: a client may leave as soon as it has that.
             parts[-1:] = [b"".join(parts[-1:]) + END_OF_BODY]
@@ -265,7 +271,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.model.note_chunk(request)
 
     def _frames(self, step: Step, request: Request) -> list[bytes]:
-        frames = [frame.encode() for frame in self.server.model.wire.frames(step, request.body)]
+        frames = [_utf8(frame) for frame in self.server.model.wire.frames(step, request.body)]
         if step.error_after_chunks is not None:
             return [*frames[: step.error_after_chunks], self._error_frame(step)]
         if step.cut_after_chunks is not None:
@@ -288,6 +294,11 @@ class _Handler(BaseHTTPRequestHandler):
         status = step.status or 500
         message = step.error if isinstance(step.error, str) else f"scripted failure {status}"
         return self.server.model.wire.error(status, message)
+
+
+def _utf8(frame: str) -> bytes:
+    """The frame with an escape for every half of a surrogate pair, as JSON has them."""
+    return _HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", frame).encode()
 
 
 def _http_chunk(data: bytes) -> bytes:

@@ -112,6 +112,7 @@ def _usage(step: Step) -> dict[str, Any]:
         "total_tokens": prompt + usage.output_tokens,
         "prompt_tokens_details": details,
         "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
+        **step.usage_fields,
     }
 
 

@@ -66,6 +66,7 @@ class Step:
     drop: bool = False  # close the socket without a reply
     hang: bool = False  # send the headers, then nothing until the client goes away
     omit_usage: bool = False
+    usage_fields: Mapping[str, object] = field(default_factory=dict)  # over the usage, as they are
 
     @property
     def finish(self) -> FinishReason:

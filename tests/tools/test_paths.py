@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import socket
@@ -13,9 +14,11 @@ import pytest
 
 from runner.ports import ToolDenied, ToolFailure
 from runner.tools import paths
-from runner.tools.files import read_whole
+from runner.tools.files import read_whole, replace
 from runner.tools.paths import Roots, locate, opened, relative, shown
 from tests.tools.bench import Bench
+
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
 
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("Read", {}),
@@ -223,6 +226,39 @@ def test_a_race_with_a_link_never_leads_outside(bench: Bench, way: str, swapped:
     assert set(seen) <= {"inside", "ToolFailure", "ToolDenied"}
     assert seen["inside"] > 0
     assert len(seen) > 1, "the swap never got in between"
+
+
+def test_a_race_with_a_link_never_writes_outside(bench: Bench) -> None:
+    """Nothing is made or changed outside in 1,000 writes while a directory of the path is swapped
+    for a link that leads there."""
+    (outside := bench.workspace.parent / "out3").mkdir()
+    (outside / "file").write_bytes(b"outside")
+    bench.put("dir/file", b"inside")
+    target, link = bench.workspace / "dir", bench.workspace / "link"
+    link.symlink_to(outside)
+    roots, stop = Roots(workspace=bench.workspace), threading.Event()
+    libc = ctypes.CDLL(None)
+
+    def swap() -> None:
+        while not stop.is_set():  # in one step: a gap would be filled with a new directory
+            libc.renameat2(AT_FDCWD, bytes(target), AT_FDCWD, bytes(link), RENAME_EXCHANGE)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    written = refused = 0
+    try:
+        for number in range(1000):
+            try:
+                replace(locate(roots, "dir/file", to_write=True), b"%d" % number, None)
+                written += 1
+            except ToolFailure:
+                refused += 1
+    finally:
+        stop.set()
+        thread.join()
+    assert {path.name: path.read_bytes() for path in outside.iterdir()} == {"file": b"outside"}
+    assert written > 0
+    assert refused > 0, "the swap never got in between"
 
 
 def test_opening_follows_no_link_that_came_later(bench: Bench, outside: Path, way: str) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -20,10 +21,19 @@ from typing import Any, Literal
 
 import yaml
 
+from runner.adapters.ci_text import inert, visible
 from runner.adapters.specfile import inputs as given_inputs
+from runner.adapters.specfile.auto_mode import settle_auto_mode
 from runner.adapters.specfile.keys import TASK
-from runner.adapters.specfile.layers import Override, included, overridden, top_level
+from runner.adapters.specfile.layers import (
+    Override,
+    included,
+    included_files,
+    overridden,
+    top_level,
+)
 from runner.adapters.specfile.model import SPEC_KEYS, advise, planned_keys, task_schema
+from runner.adapters.specfile.pricing import by_model
 from runner.adapters.specfile.problem import (
     HIDDEN,
     INVALID,
@@ -36,7 +46,7 @@ from runner.adapters.specfile.problem import (
 from runner.adapters.specfile.shapes import FileText
 from runner.adapters.specfile.texts import Body, Unusable, body, fill, literal, read_bytes
 from runner.adapters.specfile.words import passed_variable
-from runner.adapters.specfile.yaml_document import Fields, Items, Node, parse
+from runner.adapters.specfile.yaml_document import Fields, Items, Node, Scalar, parse
 from runner.adapters.specfile.yaml_text import MAX_BYTES, plain_value
 from runner.core.spec import EnvSpec, TaskSpec, WorkspaceSpec
 from runner.core.wire import encode
@@ -86,13 +96,22 @@ def load_spec(
     values["inputs"], filling = given_inputs.settle(
         values.get("inputs", {}), _node(whole, "inputs"), given, at.key("inputs"), demand_inputs
     )
+    untrusted = [name for name, one in values["inputs"].items() if one.untrusted]
+    named = (*_named_files(path, folder), *included_files(own))
+    values["sources"] = (*named, *_text_files(values), *_schema_file(whole))
     for name, key in keys.items():
         if name in values:
             here, left_stdin = at.key(key), None if str(path) == "-" else stdin
             text = _text(values[name], _node(whole, key), here, left_stdin)
-            values[name] = text if isinstance(text, Invalid) else fill(text, filling, here)
+            closed_to = () if name == "prompt" else untrusted
+            values[name] = (
+                text if isinstance(text, Invalid) else fill(text, filling, here, closed_to)
+            )
+    if "pricing" in values:
+        values["pricing"] = by_model(values["pricing"], values.get("model"))
     _settle_workspace(values, whole, main, at)
     _keep_key_from_tools(values, whole, at)
+    settle_auto_mode(values, whole, at)
     if at.problems:
         raise SpecError(_in_reading_order(at.problems, main))
     return TaskSpec(**values)
@@ -104,19 +123,22 @@ def resolved_yaml(spec: TaskSpec) -> str:
     written = TASK.write(spec)
     for name in _TEXTS:
         if name in written:
-            written[name] = literal(written[name])
-    return yaml.dump(
+            written[name] = literal(written[name], spec.inputs)
+    text = yaml.dump(
         written,
         Dumper=_Dumper,
         sort_keys=False,
         width=_NO_WRAP,
         allow_unicode=not _holds_hidden(written),
     )
+    # A CI system obeys it anywhere in a line; `_write_text` has put it in double quotes.
+    return _COMMANDS.sub(r"#\\x23", text)
 
 
 def spec_hash(spec: TaskSpec) -> str:
     """SHA-256 of the resolved spec in canonical JSON, in hex."""
-    canonical = json.dumps(encode(spec), sort_keys=True, separators=(",", ":"))
+    told = dataclasses.replace(spec, sources=())
+    canonical = json.dumps(encode(told), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
@@ -138,6 +160,24 @@ def _read(path: Path | str, folder: Path, stdin: Callable[[], str]) -> tuple[Sou
     # A pipe stands in no folder (that of `<(...)` is in /proc): it is like standard input.
     here = folder if file.is_fifo() else file.parent.resolve()
     return Source(name=str(path), folder=here), data
+
+
+def _named_files(path: Path | str, folder: Path) -> tuple[str, ...]:
+    """The spec itself, when it is a file that stays."""
+    file = folder / path
+    return (str(file),) if str(path) != "-" and file.is_file() else ()
+
+
+def _text_files(values: Mapping[str, Any]) -> tuple[str, ...]:
+    texts = (values.get(name) for name in _TEXTS)
+    return tuple(text.path for text in texts if isinstance(text, FileText) and text.path != "-")
+
+
+def _schema_file(whole: Fields) -> tuple[str, ...]:
+    node = _node(whole, "output_schema")
+    if not isinstance(node, Scalar) or not node.text:
+        return ()
+    return (str((node.mark.source.folder / node.text).absolute()),)
 
 
 def _unreadable(name: str, file: Path, why: str) -> Problem:
@@ -186,13 +226,17 @@ def _keep_key_from_tools(values: Mapping[str, Any], whole: Fields, at: At) -> No
     env, variable = values.get("env"), values.get("api_key_env")
     if not isinstance(env, EnvSpec) or not isinstance(variable, str):
         return
+    hint = "it is the `api_key_env`: the runner calls the model, and no tool needs its key"
     here = at.key("env").key("pass")
     if variable in env.pass_ and passed_variable(variable) is None:
         index = env.pass_.index(variable)
         entry = _node(whole, "env", "pass")
         mark = entry.entries[index].mark if isinstance(entry, Items) else whole.mark
-        hint = "it is the `api_key_env`: the runner calls the model, and no tool needs its key"
         here.item(index).refuse(mark, f"tools never get {variable}", hint)
+    if variable in env.set and passed_variable(variable) is None:
+        node = _node(whole, "env", "set", variable)
+        here = at.key("env").key("set").key(variable)
+        here.refuse(whole.mark if node is None else node.mark, f"tools never get {variable}", hint)
 
 
 def _node(tree: Node, *names: str) -> Node | None:
@@ -215,6 +259,7 @@ def _in_reading_order(problems: Iterable[Problem], main: Source) -> list[Problem
 # -- writing -------------------------------------------------------------------------------------
 
 _NO_WRAP = 10**9
+_COMMANDS = re.compile(r"##(?=\w*\[)")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -226,6 +271,7 @@ class _Dumper(yaml.SafeDumper):
 
 def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
     style = "|" if "\n" in text else None if isinstance(plain_value(text), str) else '"'
+    style = '"' if inert(text) != text else style
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
@@ -242,7 +288,8 @@ _Dumper.add_representer(Decimal, _write_money)
 def _holds_hidden(written: Any) -> bool:
     """Whether any text has characters that a spec may hold only as escapes."""
     if isinstance(written, str):
-        return any(match[0] not in "\t\n" for match in HIDDEN.finditer(written))
+        hidden = any(match[0] not in "\t\n" for match in HIDDEN.finditer(written))
+        return hidden or visible(written) != written
     if isinstance(written, dict):
         return any(map(_holds_hidden, [*written, *written.values()]))
     return isinstance(written, list) and any(map(_holds_hidden, written))

@@ -16,6 +16,7 @@ from runner.adapters.specfile.problem import At, Invalid, Mark, Source
 from runner.adapters.specfile.texts import Unusable, read_text
 from runner.adapters.specfile.yaml_document import Fields, Node
 from runner.core.spec import InputSpec
+from runner.core.untrusted import fenced
 
 
 def settle(
@@ -25,7 +26,7 @@ def settle(
 
     `declared` is what the spec's reader made of `inputs`, `node` where that stands, `given` has
     values that are read. One that is given is not required any more. A required one that is not
-    given is refused, or, without `demand`, left open: None.
+    given is refused, or, without `demand`, left open: None. Untrusted ones come fenced.
     """
     names = node.fields if isinstance(node, Fields) else {}
     _refuse_unknown(given, names, at)
@@ -40,7 +41,8 @@ def settle(
             here.refuse(mark, "required, but not given", hint)
         specs[name] = dataclasses.replace(spec, required=spec.required and name not in given)
         values[name] = given.get(name, None if spec.required else spec.default or "")
-    return specs, values
+    strange = {n: v for n, v in values.items() if specs[n].untrusted and v is not None}
+    return specs, {**values, **fenced(strange)}
 
 
 def read_given(given: Mapping[str, str], folder: Path, at: At) -> dict[str, str]:

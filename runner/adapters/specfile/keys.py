@@ -6,6 +6,11 @@ a planned key becomes a `Key` here when its feature works, never earlier.
 
 from __future__ import annotations
 
+from runner.adapters.specfile.auto_mode import AUTO_MODE
+from runner.adapters.specfile.changes import GLOB, Changes
+from runner.adapters.specfile.compaction import COMPACTION
+from runner.adapters.specfile.hook_keys import HookMap
+from runner.adapters.specfile.output_schema import OutputSchema
 from runner.adapters.specfile.records import (
     ENV,
     INPUT,
@@ -17,6 +22,8 @@ from runner.adapters.specfile.records import (
     WORKSPACE,
     key,
 )
+from runner.adapters.specfile.reports import REPORTS
+from runner.adapters.specfile.sandbox import SANDBOX
 from runner.adapters.specfile.shapes import (
     FileOrStdin,
     Includes,
@@ -50,7 +57,9 @@ from runner.core.spec import (
 )
 
 _TOOL_LIST = ListOf(item=ToolName(), what="names of tools")
-_RULE_LIST = ListOf(item=ToolRule(), what="rules")
+_ALLOWING = ListOf(item=ToolRule(allows=True), what="rules")
+_DENYING = ListOf(item=ToolRule(allows=False), what="rules")
+_GLOBS = ListOf(item=GLOB, what="patterns")
 
 TASK = Record(
     cls=TaskSpec,
@@ -108,6 +117,12 @@ TASK = Record(
             "The name of the variable that holds the key. Never the key.",
             "ANTHROPIC_API_KEY",
         ),
+        key(
+            "effort",
+            Choice(options=("low", "medium", "high", "xhigh", "max")),
+            "How hard the model thinks; unset: its default. What it does not have is said.",
+            "high",
+        ),
         key("max_output_tokens", Whole(minimum=1), "Most output tokens of one call.", 16_000),
         key("system_prompt", TextOrFile(), "Replaces the system prompt.", {"file": "sys.md"}),
         key(
@@ -147,28 +162,34 @@ TASK = Record(
         key("limits", LIMITS, "The finer limits.", {"tool": "15m"}),
         key("resume", RESUME, "What a resumed run does.", {"on_unknown": "stop"}),
         key("tools", _TOOL_LIST, "The tools there are; unset: all.", ["Read", "Grep"]),
-        key("allowed_tools", _RULE_LIST, "Rules for what may run.", ["Bash(npm run *)"]),
+        key("allowed_tools", _ALLOWING, "Rules for what may run.", ["Bash(npm run *)"]),
         key(
             "disallowed_tools",
-            _RULE_LIST,
+            _DENYING,
             "Rules for what may not, in every mode. A whole tool is taken away.",
             ["Bash", "Read(**/.env)"],
         ),
         key(
             "ask_tools",
-            _RULE_LIST,
+            _DENYING,
             "Rules for what a person would be asked about. Nobody is there: it is denied.",
             ["Bash(git push *)"],
         ),
         key(
             "permission_mode",
             Choice(
-                options=("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"),
-                planned=("auto",),
+                options=("default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions"),
             ),
             "What may run without a rule: reading; edits too; reading alone, whatever the rules; "
-            "nothing; everything.",
+            "nothing; what a model allows; everything.",
             "acceptEdits",
+        ),
+        key(
+            "auto_mode",
+            AUTO_MODE,
+            "The model that decides in mode auto about calls no rule covers. It is paid like any "
+            "other.",
+            {"model": "anthropic/claude-haiku-4-5", "instructions": "No network."},
         ),
         key(
             "on_denied",
@@ -183,14 +204,80 @@ TASK = Record(
             "in the workspace, and what fails goes back to the model.",
             ["pytest -q", {"run": "npm test", "name": "web", "timeout": "5m"}],
         ),
+        key(
+            "protected_paths",
+            _GLOBS,
+            "Patterns, as in .gitignore, of what the agent may not change; `!pattern` lifts one. "
+            "Git's config and hooks, CI workflows, scripts that `verify` runs and the task's own "
+            "files always come first. A change ends the run.",
+            ["tests/", "conftest.py", "!.github/workflows/"],
+        ),
+        key(
+            "hooks",
+            HookMap(),
+            "Commands that are told of events, and may deny, change or add. As in Claude Code's "
+            "settings, with `fail_closed` besides.",
+            {"PreToolUse": [{"matcher": "Bash", "hooks": [{"command": "./check.sh"}]}]},
+        ),
+        key(
+            "require_changes",
+            Changes(),
+            "What must have changed before the task counts as done: `true` for anything, or "
+            "patterns as in .gitignore, each of which needs a changed file.",
+            ["src/", "CHANGELOG.md"],
+        ),
+        key(
+            "forbid_changes",
+            Changes(),
+            "What must not have changed: `true` for anything, or patterns as in .gitignore; "
+            "`!pattern` excepts.",
+            ["/*", "!/docs/"],
+        ),
+        key(
+            "output_schema",
+            OutputSchema(),
+            "The JSON Schema (2020-12 or draft-07) of the answer, or the path of one. The run is "
+            "no success without an object that matches it.",
+            {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]},
+        ),
+        key(
+            "sandbox",
+            SANDBOX,
+            "Where the commands of tools, checks and hooks run, and what they may reach.",
+            {"require": "landlock", "network": ["pypi.org", "*.pythonhosted.org"]},
+        ),
         key("env", ENV, "What tools see of the environment.", {"pass": ["GH_TOKEN"]}),
+        key(
+            "secrets",
+            ListOf(
+                item=Text(
+                    expects="the name of a variable", pattern=f"^{VARIABLE}$", check=key_variable
+                ),
+                what="names of variables",
+            ),
+            "Variables whose values are masked wherever they turn up, for the model too. Provider "
+            "keys always are.",
+            ["GH_TOKEN"],
+        ),
         key(
             "pricing",
             PRICING,
-            "Prices of a model that the price table lacks.",
+            "The price of `model` when the price table lacks it, or prices by model id.",
             {"input_per_mtok": 3, "output_per_mtok": 15},
         ),
+        key(
+            "compaction",
+            COMPACTION,
+            "When a conversation that gets too long for the model is summarised.",
+            {"threshold": 0.6},
+        ),
         key("retry", RETRY, "What a failure that may pass is worth.", {"max_attempts": 8}),
+        key(
+            "reports",
+            REPORTS,
+            "Files to write on every ending.",
+            {"summary": "out/summary.md", "junit": "out/junit.xml"},
+        ),
         key(
             "extends",
             Includes(),

@@ -29,6 +29,7 @@ from runner.adapters.specfile.yaml_document import (
     Broken,
     Field,
     Fields,
+    Items,
     Node,
     Scalar,
     parse,
@@ -88,6 +89,14 @@ def included(tree: Fields, at: At) -> Fields:
         if layer is not None:
             below = _on_top(below, layer)
     return _on_top(below, own)
+
+
+def included_files(tree: Fields) -> tuple[str, ...]:
+    """The files a spec names in `extends`, whether they can be read or not."""
+    node = tree.fields["extends"].node if "extends" in tree.fields else None
+    entries = node.entries if isinstance(node, Items) else (node,)
+    named = [entry for entry in entries if isinstance(entry, Scalar) and entry.text]
+    return tuple(str(_file(one)[0]) for one in named if not one.text.startswith("builtin:"))
 
 
 def overridden(tree: Fields, overrides: Sequence[str | Override], folder: Path, at: At) -> Fields:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from runner.adapters.specfile.pricing import Pricing
 from runner.adapters.specfile.shapes import (
     Key,
     ListOf,
@@ -56,8 +57,13 @@ INPUT = Record(
     keys=(
         key("required", Flag(), "The run is refused unless it is given.", True),
         key("default", Text(body=True, empty=True), "Its value when it is not given.", "pytest"),
+        key(
+            "untrusted",
+            Flag(),
+            "Strangers wrote it (a title, an issue): it is cleaned, and fenced off as data.",
+            True,
+        ),
     ),
-    planned={"untrusted": "remove it, and tell the model in the prompt what is data"},
     check=_input_refusal,
     expects="a map such as {required: true} or {default: text}",
 )
@@ -68,8 +74,9 @@ WORKSPACE = Record(
         key("path", ExistingPath(kind="folder"), "The folder tools work in.", "../service"),
         key(
             "isolation",
-            Choice(options=("none", "copy"), planned=("worktree",)),
-            "`copy` lets tools work in a copy and leaves the original untouched.",
+            Choice(options=("none", "copy", "worktree")),
+            "`copy` lets tools work in a copy, `worktree` in a git worktree of the last commit; "
+            "both leave the original untouched.",
             "copy",
         ),
     ),
@@ -84,6 +91,7 @@ LIMITS = Record(
         key("model_idle", Duration(), "Longest silence inside a model's reply.", "5m"),
         key("model_call", Duration(), "Longest model call as a whole.", "20m"),
         key("tool", Duration(), "Longest tool call.", "15m"),
+        key("hook", Duration(), "Longest hook, unless it has a `timeout`.", "30s"),
         key("shutdown_grace", Duration(), "Time to clean up after a stop.", "15s"),
         key(
             "max_tool_output_bytes",
@@ -96,6 +104,12 @@ LIMITS = Record(
             Whole(minimum=1),
             "How often the checks of `verify` may fail before the run ends.",
             5,
+        ),
+        key(
+            "max_structured_output_retries",
+            Whole(minimum=1),
+            "How often an answer may fail to match `output_schema`, in all, before the run ends.",
+            3,
         ),
         key(
             "max_resumes",
@@ -159,6 +173,7 @@ ENV = Record(
                 what="variables to text",
                 key_pattern=VARIABLE,
                 key_words="the name of a variable",
+                key_check=passed_variable,
             ),
             "Variables with these values.",
             {"CI": "true"},
@@ -178,7 +193,7 @@ VERIFY = Record(
     required=("run",),
 )
 
-PRICING = Record(
+PRICING = Pricing(
     cls=PricingSpec,
     keys=(
         key("input_per_mtok", Money(zero=True), "USD for a million input tokens.", 3),

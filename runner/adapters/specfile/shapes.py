@@ -47,12 +47,13 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapOf:
-    """A map whose keys the user chooses."""
+    """A map whose keys the user chooses; `key_check` may refuse one that fits the pattern."""
 
     value: Reader
     what: str
     key_pattern: str
     key_words: str
+    key_check: Callable[[str], Refusal | None] | None = None
 
     @property
     def expects(self) -> str:
@@ -64,12 +65,17 @@ class MapOf:
         values = {}
         for key, entry in node.fields.items():
             here = at.key(key[:60])
-            if re.fullmatch(self.key_pattern, key):
+            refusal = self._key_refusal(key)
+            if refusal is None:
                 values[key] = self.value.read(entry.node, here)
             else:
-                here.refuse(entry.mark, f"not {self.key_words}")
-                values[key] = INVALID
+                values[key] = here.refuse(entry.mark, *refusal)
         return INVALID if INVALID in values.values() else values
+
+    def _key_refusal(self, key: str) -> Refusal | None:
+        if not re.fullmatch(self.key_pattern, key):
+            return f"not {self.key_words}", None
+        return self.key_check(key) if self.key_check else None
 
     def write(self, value: Any) -> Any:
         return {key: self.value.write(entry) for key, entry in value.items()}

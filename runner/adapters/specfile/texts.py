@@ -7,11 +7,12 @@ at again; `{{ "{{" }}` stands for a literal `{{`; what cannot be a placeholder o
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import os
 import re
 import select
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,12 @@ WRITER_MS = 10_000
 """How long a pipe that nobody has opened yet is waited for."""
 
 _PLACEHOLDER = re.compile(r'\{\{\s*(?:inputs\b([^{}]*)|"\{\{"\s*)\}\}')
+_WOULD_BE = re.compile(
+    r"\{\{\s*\$?([A-Za-z_][A-Za-z0-9_]*)\s*(?:\.\s*([A-Za-z_][A-Za-z0-9_-]*)\s*)?\}\}"
+)
+_LITERAL = 'A literal {{ is written {{ "{{" }}'
+_CLOSE = 0.75
+"""How much like `inputs` a word is that was meant to be it: `input`, `Inputs`, `imputs`."""
 _NAME = re.compile(r"\s*\.\s*([A-Za-z_][A-Za-z0-9_-]*)\s*")
 
 
@@ -138,9 +145,18 @@ def _body_in_file(value: FileText, node: Node, at: At) -> Body | Invalid:
     return Body(text=text, mark=Mark(source=source), follows=True)
 
 
-def fill(text: Body, values: Mapping[str, str | None], at: At) -> str:
+def fill(
+    text: Body,
+    values: Mapping[str, str | None],
+    at: At,
+    closed_to: Collection[str] = (),
+) -> str:
     """Replace the placeholders, once. `values` has every declared input; None keeps its
-    placeholder as it is."""
+    placeholder as it is. The text is closed to some inputs: naming one of them is a mistake."""
+    for match in _WOULD_BE.finditer(text.text):
+        if (meant := _meant(match, values, at)) is not None:
+            hint = f"did you mean {{{{ inputs.{meant} }}}}? {_LITERAL}"
+            at.refuse(text.mark_at(match.start()), f"{shown(match[0])} is no placeholder", hint)
 
     def replacement(match: re.Match[str]) -> str:
         inner = match[1]
@@ -152,6 +168,9 @@ def fill(text: Body, values: Mapping[str, str | None], at: At) -> str:
             at.refuse(text.mark_at(match.start()), f"{shown(match[0])} is no placeholder", hint)
         elif name[1] not in values:
             _refuse_undeclared(name[1], text.mark_at(match.start()), values, at)
+        elif name[1] in closed_to:
+            message = f"the input {name[1]} is untrusted, and this is where the rules stand"
+            at.refuse(text.mark_at(match.start()), message, "use it in `prompt`")
         else:
             value = values[name[1]]
             return match[0] if value is None else value
@@ -160,9 +179,28 @@ def fill(text: Body, values: Mapping[str, str | None], at: At) -> str:
     return _PLACEHOLDER.sub(replacement, text.text)
 
 
-def literal(text: str) -> str:
+def _meant(match: re.Match[str], declared: Iterable[str], at: At) -> str | None:
+    """The input that something like a placeholder was to name; None when it is somebody else's.
+
+    `{{ input.x }}` is misspelt, and `{{ x }}` lacks its first half when x is an input.
+    """
+    first, second = match[1], match[2]
+    if second is None:
+        return first if first in declared else None
+    close = difflib.get_close_matches(first.lower(), ["inputs"], cutoff=_CLOSE)
+    return (at.nearest(second, declared) or second) if close and first != "inputs" else None
+
+
+def literal(text: str, declared: Collection[str] = ()) -> str:
     """The text, written so that `fill` gives it back as it is."""
-    return _PLACEHOLDER.sub(lambda match: '{{ "{{" }}' + match[0][2:], text)
+
+    def escaped(match: re.Match[str]) -> str:
+        return '{{ "{{" }}' + match[0][2:]
+
+    def escaped_if_meant(match: re.Match[str]) -> str:
+        return match[0] if _meant(match, declared, At("", [])) is None else escaped(match)
+
+    return _WOULD_BE.sub(escaped_if_meant, _PLACEHOLDER.sub(escaped, text))
 
 
 def _refuse_undeclared(name: str, mark: Mark, values: Mapping[str, str | None], at: At) -> None:

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from pathspec import PathSpec
+
 from runner.adapters.specfile.problem import (
     At,
     Invalid,
@@ -32,31 +34,18 @@ TOOLS = (
 )
 """The built-in tools that work now."""
 
-PLANNED_TOOLS = ("Agent", "Skill", "StructuredOutput", "ToolSearch", "WebFetch", "WebSearch")
+PLANNED_TOOLS = ("Agent", "Skill", "ToolSearch", "WebFetch", "WebSearch")
 
 PLANNED = {
-    "effort": "remove it; the provider's default applies",
-    "auto_mode": "remove it; name the tools in `allowed_tools`",
-    "sandbox": "remove it and run in a container; tools run as plain processes",
-    "secrets": "remove it; tools do not see a variable unless `env.pass` names it",
-    "protected_paths": "remove it; check the diff in the next step of the pipeline",
-    "require_changes": "remove it; check the diff in the next step of the pipeline",
-    "forbid_changes": "remove it; check the diff in the next step of the pipeline",
-    "output_schema": "remove it; ask for the format in the prompt and check it afterwards",
     "mcp_servers": "remove it; the built-in tools are what works now",
-    "hooks": "remove it; limit the tools with `tools` and `disallowed_tools`",
     "agents": "remove it; the main agent does the whole task",
     "skills": "remove it; put what is needed into `append_system_prompt`",
-    "compaction": "remove it; split a task that does not fit the context window",
-    "reports": "remove it; `--output-format json` has everything a report needs",
 }
 """Keys of a later version, and what to do until then."""
 
 PLANNED_LIMITS = dict.fromkeys(
     (
         "mcp_start",
-        "hook",
-        "max_structured_output_retries",
         "max_subagent_depth",
         "max_subagents",
     ),
@@ -87,7 +76,9 @@ OTHER_NAMES = {
 SLUG = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 
-_CI_CHANNELS = re.compile(r"GITHUB_ENV|GITHUB_OUTPUT|GITHUB_PATH|ACTIONS_.*", re.IGNORECASE)
+_CI_CHANNELS = re.compile(
+    r"GITHUB_(ENV|OUTPUT|PATH|STATE|STEP_SUMMARY)|ACTIONS_.*|BASH_ENV", re.IGNORECASE
+)
 _PROVIDER_KEY = re.compile(r".*API_?KEY", re.IGNORECASE)
 
 
@@ -128,6 +119,20 @@ def passed_variable(text: str) -> Refusal | None:
         return f"tools never get {text}", "with it the agent could steer the CI job itself"
     if _PROVIDER_KEY.fullmatch(text):
         return f"tools never get {text}", "the runner calls the model: no tool needs its key"
+    return None
+
+
+def glob(text: str) -> Refusal | None:
+    """What is wrong with a pattern of paths in the workspace."""
+    body = text.removeprefix("!")
+    if text.startswith("#") or not body.strip("/ "):
+        return f"{shown(text)} matches nothing", "write it as in .gitignore: tests/, *.lock, !docs/"
+    if ".." in body.split("/"):
+        return f"{shown(text)} leads out of the workspace", "patterns are relative to the workspace"
+    try:
+        PathSpec.from_lines("gitignore", [text])
+    except ValueError:
+        return f"{shown(text)} is no pattern", "write it as in .gitignore: tests/, *.lock, !docs/"
     return None
 
 
@@ -174,30 +179,38 @@ class ToolName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRule:
-    """A permission rule: the name of a tool, or `Tool(specifier)`."""
+    """A permission rule: the name of a tool, or `Tool(specifier)`; `allows` says for which list."""
 
+    allows: bool
     expects: str = "a rule such as Read, Bash(npm run *) or Edit(src/**)"
 
     def read(self, node: Node, at: At) -> Any:
         text = Text(expects=self.expects).read(node, at)
         if isinstance(text, Invalid):
             return text
-        name, paren, _ = text.partition("(")
-        if not paren or name not in TOOLS:
+        name = text.partition("(")[0]
+        if name not in TOOLS and "*" not in name:
             return ToolName(expects=self.expects).read(node, at)
         try:
-            rules.parse(text)
+            rule = rules.parse(text)
+            why = rules.may_allow(rule) if self.allows else None
         except rules.RuleError as error:
-            return at.refuse(node.mark, f"{shown(text)} is no rule: {error}", _RULE_HINT)
+            why = str(error)
+        if why is not None:
+            return at.refuse(node.mark, f"{shown(text)} is no rule: {why}", _RULE_HINT)
         return text
 
     def write(self, value: Any) -> Any:
         return value
 
     def schema(self) -> Schema:
-        limited = "|".join((rules.COMMAND_TOOL, *rules.PATH_TOOLS))
+        limited = "|".join(TOOLS)
+        patterns = [
+            rf"^({limited})\(.+\)$",
+            *([] if self.allows else [r"^[^()]*\*[^()]*(\(.+\))?$"]),
+        ]
         return {
-            "anyOf": [{"enum": list(TOOLS)}, {"type": "string", "pattern": rf"^({limited})\(.+\)$"}]
+            "anyOf": [{"enum": list(TOOLS)}, *({"type": "string", "pattern": p} for p in patterns)]
         }
 
 

@@ -35,6 +35,13 @@ from runner.core.events.conversation import (
     ToolRequest,
     UserMessage,
 )
+from runner.core.events.hooks import (
+    HookEnd,
+    HookError,
+    HookOutcome,
+    HookOutput,
+    HookStart,
+)
 from runner.core.events.live import (
     AssistantMessageDelta,
     AssistantReasoningDelta,
@@ -42,25 +49,37 @@ from runner.core.events.live import (
     ModelCallFailure,
     RunnerHeartbeat,
     SessionIdle,
+    SessionUsageInfo,
     ToolExecutionPartialResult,
 )
 from runner.core.events.own import (
+    Canary,
     Check,
     PriceListing,
+    ProtectedChange,
     RunnerLogRecovered,
+    RunnerOutputCheck,
     RunnerPreflight,
+    RunnerProtection,
+    RunnerProtectionCheck,
     RunnerResult,
     RunnerSpec,
     RunnerVerifyComplete,
     RunnerVerifyStart,
+    SandboxReport,
     ToolListing,
     VerifyCheck,
+    WindowListing,
 )
 from runner.core.events.session import (
     Abort,
     AbortCause,
     AbortReason,
+    CompactionTokens,
+    CompactionTrigger,
     CostBasis,
+    SessionCompactionComplete,
+    SessionCompactionStart,
     SessionError,
     SessionInfo,
     SessionModelChange,
@@ -85,27 +104,42 @@ __all__ = [
     "AssistantTurnEnd",
     "AssistantTurnStart",
     "AssistantUsage",
+    "Canary",
     "Check",
+    "CompactionTokens",
+    "CompactionTrigger",
     "CostBasis",
     "Ephemeral",
     "ErrorCode",
     "Event",
     "FileEffect",
     "FileState",
+    "HookEnd",
+    "HookError",
+    "HookOutcome",
+    "HookOutput",
+    "HookStart",
     "ModelCallFailure",
     "PermissionCompleted",
     "PermissionRequested",
     "Persisted",
     "PriceListing",
+    "ProtectedChange",
     "Reasoning",
     "Record",
     "RunnerHeartbeat",
     "RunnerLogRecovered",
+    "RunnerOutputCheck",
     "RunnerPreflight",
+    "RunnerProtection",
+    "RunnerProtectionCheck",
     "RunnerResult",
     "RunnerSpec",
     "RunnerVerifyComplete",
     "RunnerVerifyStart",
+    "SandboxReport",
+    "SessionCompactionComplete",
+    "SessionCompactionStart",
     "SessionError",
     "SessionIdle",
     "SessionInfo",
@@ -115,6 +149,7 @@ __all__ = [
     "SessionStart",
     "SessionTaskComplete",
     "SessionUsageCheckpoint",
+    "SessionUsageInfo",
     "SessionWarning",
     "SystemMessage",
     "ToolContent",
@@ -126,6 +161,7 @@ __all__ = [
     "ToolRequest",
     "UserMessage",
     "VerifyCheck",
+    "WindowListing",
     "from_json",
     "to_json",
 ]
@@ -139,6 +175,8 @@ Persisted = (
     | SessionModelChange
     | SessionTaskComplete
     | SessionUsageCheckpoint
+    | SessionCompactionStart
+    | SessionCompactionComplete
     | SessionShutdown
     | SystemMessage
     | UserMessage
@@ -150,9 +188,14 @@ Persisted = (
     | ToolExecutionComplete
     | PermissionRequested
     | PermissionCompleted
+    | HookStart
+    | HookEnd
     | Abort
     | RunnerSpec
+    | RunnerOutputCheck
     | RunnerPreflight
+    | RunnerProtection
+    | RunnerProtectionCheck
     | RunnerVerifyStart
     | RunnerVerifyComplete
     | RunnerLogRecovered
@@ -160,6 +203,7 @@ Persisted = (
 )
 Ephemeral = (
     SessionIdle
+    | SessionUsageInfo
     | AssistantUsage
     | AssistantMessageDelta
     | AssistantReasoningDelta

@@ -16,6 +16,7 @@ ErrorCode = Literal[
     "not_run",
     "interrupted",
     "check_failed",
+    "output_mismatch",
 ]
 
 
@@ -67,7 +68,7 @@ class ToolError:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolExecutionComplete:
     """The one outcome of a call. `output_file` names the whole output when it was cut; `file` is
-    the file the model knows after it."""
+    the file the model knows after it. `hooks` are the handlers that are still to be told of it."""
 
     type: ClassVar = "tool.execution_complete"
     tool_call_id: str
@@ -78,6 +79,7 @@ class ToolExecutionComplete:
     error: ToolError | None = None
     output_file: str | None = None
     file: FileState | None = None
+    hooks: tuple[str, ...] | None = None
     duration_ms: int | None = None
 
 

@@ -43,13 +43,15 @@ class AssistantTurnStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRequest:
-    """A call inside `assistant.message`."""
+    """A call inside `assistant.message`; what was written for arguments is kept as it was when
+    there is a `problem`."""
 
     tool_call_id: str
     name: str
     arguments: Mapping[str, Any]
     type: str = "function"
     problem: str | None = None
+    raw_arguments: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,20 @@ class SessionIdle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionUsageInfo:
+    """How full the context window is, before and after each request: estimates, in tokens."""
+
+    type: ClassVar = "session.usage_info"
+    token_limit: int
+    current_tokens: int
+    messages_length: int
+    system_tokens: int
+    conversation_tokens: int
+    tool_definitions_tokens: int
+    is_initial: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AssistantUsage:
     """Tokens and timing of one call, for live displays."""
 

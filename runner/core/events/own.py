@@ -48,6 +48,40 @@ class PriceListing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Canary:
+    """One attempt to get out of the sandbox, made before the run; `held` says it failed."""
+
+    name: str
+    held: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxReport:
+    """What stands between commands and the machine, proved and not: in words for people.
+
+    `skipped` says why no better tier was taken. `reason` is the spec's, for none at all.
+    """
+
+    tier: Literal["namespaces", "landlock", "process"]
+    network: str
+    enforced: tuple[str, ...] = ()
+    unenforced: tuple[str, ...] = ()
+    canaries: tuple[Canary, ...] = ()
+    skipped: tuple[str, ...] = ()
+    reason: str | None = None
+    container: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowListing:
+    """How many tokens a model can read, by the spec or by the model table."""
+
+    model: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerPreflight:
     """Everything that was checked and found before the first paid call."""
 
@@ -56,7 +90,10 @@ class RunnerPreflight:
     tools: tuple[ToolListing, ...]
     sandbox: str
     workspace: str
+    sandbox_report: SandboxReport | None = None
     prices: tuple[PriceListing, ...] = ()
+    windows: tuple[WindowListing, ...] = ()
+    tool_definitions_bytes: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -72,13 +109,15 @@ class RunnerVerifyStart:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyCheck:
     """How one check ended. `exit_code` is None when it was killed at its time limit; `output`
-    is what it said, shortened."""
+    is what it said, shortened. A `gate` is no command: it looks at what changed, and is named as
+    the error it would be."""
 
     name: str
     passed: bool
     duration_ms: int
     output: str
     exit_code: int | None = None
+    gate: Literal["required_changes_missing", "forbidden_changes"] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +128,56 @@ class RunnerVerifyComplete:
     attempt: int
     passed: bool
     checks: tuple[VerifyCheck, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerProtection:
+    """What is protected, as it was when the session began: names (relative to the workspace, or
+    absolute) to what is there, and the patterns that a new file must not match.
+
+    What is there is `file MODE SHA256`, or `link TARGET` with what it leads to. `scripts` are the
+    names that the checks of `verify` run, `sources` those that the task itself is written in.
+    `roots` are the other folders in which git's and the pipeline's files are protected.
+    """
+
+    type: ClassVar = "runner.protection"
+    entries: Mapping[str, str]
+    roots: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtectedChange:
+    """One protected path that is not as it was, and how, in words. `is_check`: a check runs it."""
+
+    path: str
+    change: str
+    is_check: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerProtectionCheck:
+    """Everything protected was compared with the start; `skipped` says why it was not."""
+
+    type: ClassVar = "runner.protection_check"
+    changes: tuple[ProtectedChange, ...] = ()
+    skipped: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerOutputCheck:
+    """Something was compared with the output schema: what a call gave, or the answer itself.
+
+    `output` is the object when it is valid; `errors` say what does not fit, each with its place.
+    """
+
+    type: ClassVar = "runner.output_check"
+    valid: bool
+    errors: tuple[str, ...] = ()
+    output: Mapping[str, Any] | None = None
+    tool_call_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 CostBasis = Literal["table", "spec", "reserved", "unpriced"]
 AbortReason = Literal["user_initiated", "remote_command", "user_abort", "autopilot_credit_limit"]
 AbortCause = Literal["SIGINT", "SIGTERM", "SIGHUP", "timeout"]
+CompactionTrigger = Literal["threshold", "context_limit_retry", "manual", "model_switch"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +58,18 @@ class SessionInfo:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionWarning:
     """Something a person should see. A warning whose type is a cap's subtype trips that cap;
-    one of type `survivors` names processes that had to be killed, as `pid (command)`."""
+    one of type `survivors` names processes that had to be killed, as `pid (command)`.
+
+    `context_limit`: a request of about `current_tokens` was refused as too long. `message_cut`: no
+    message may be longer than `max_message_bytes` from here on, and none that is shown is."""
 
     type: ClassVar = "session.warning"
     warning_type: str
     message: str
     reserved_cost_usd: Decimal | None = None
     survivors: tuple[str, ...] = ()
+    current_tokens: int | None = None
+    max_message_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +127,68 @@ class SessionUsageCheckpoint:
     reasoning_tokens: int = 0
     duration_ms: int = 0
     total_nano_aiu: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCompactionStart:
+    """A summary of the conversation is about to be asked for, so that less of it has to be sent.
+
+    Token counts are estimates of the next request and of its parts. `reserved_cost_usd` is the
+    most the call may cost; `token_limit` is left out when nobody knows the window.
+    """
+
+    type: ClassVar = "session.compaction_start"
+    trigger: CompactionTrigger
+    model: str
+    current_tokens: int
+    max_output_tokens: int
+    reserved_cost_usd: Decimal
+    token_limit: int | None = None
+    system_tokens: int | None = None
+    conversation_tokens: int | None = None
+    tool_definitions_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionTokens:
+    """What the call for a summary came to; `duration` is in milliseconds."""
+
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    duration: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCompactionComplete:
+    """The summary stands for the oldest messages from here on, or why it does not.
+
+    Only what a model is shown changes: `messages_removed` are the oldest of those it was shown,
+    an earlier summary apart, and `summary_content` is told in their place, word for word.
+    `failure_reason` is the kind of failure of a model that was asked.
+    """
+
+    type: ClassVar = "session.compaction_complete"
+    success: bool
+    trigger: CompactionTrigger
+    error: str | None = None
+    failure_reason: str | None = None
+    pre_compaction_tokens: int | None = None
+    post_compaction_tokens: int | None = None
+    pre_compaction_messages_length: int | None = None
+    messages_removed: int | None = None
+    tokens_removed: int | None = None
+    summary_content: str | None = None
+    custom_instructions: str | None = None
+    compaction_tokens_used: CompactionTokens | None = None
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Nobody knows whether the model answered: the run was stopped or killed meanwhile."""
+        known = self.failure_reason, self.compaction_tokens_used
+        return not self.success and known == (None, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

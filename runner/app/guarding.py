@@ -1,0 +1,32 @@
+"""The protected paths of a run, and their place in the log."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from runner.adapters.protected import Protection, edited, merged
+from runner.adapters.shell_syntax import shell_script
+from runner.core.events import SessionWarning
+from runner.core.spec import TaskSpec
+from runner.core.state import State
+from runner.engine.recorder import Recorder
+
+
+async def protection(spec: TaskSpec, workspace: Path) -> Protection:
+    """What is protected where tools work."""
+    return await asyncio.to_thread(Protection, spec, workspace, shell_script)
+
+
+async def record(recorder: Recorder, guard: Protection, before: State) -> None:
+    """Record what is protected as it is now, or keep to what an earlier part recorded.
+
+    `before` is the state before this part of the session began. Raises `JournalError`.
+    """
+    now = await asyncio.to_thread(guard.start)
+    if before.protection is not None and (names := edited(before.protection, now)):
+        message = f"the task is not as it was when the session began: {', '.join(names)}"
+        recorder.record(SessionWarning(warning_type="task_changed", message=message))
+    held = merged(before.protection, now)
+    if held != before.protection:
+        recorder.record(held)

@@ -1,0 +1,48 @@
+"""What hooks decide about a call, and which calls the `if` of a hook means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from runner.core.hooks import Ruling
+from runner.core.permissions import Verdict, decide
+from runner.core.spec import TaskSpec
+from runner.core.subjects import Subject
+
+
+def concerns(
+    spec: TaskSpec, rule: str, tool: str, kind: str, subject: Subject, arguments: Mapping[str, Any]
+) -> bool:
+    """Whether a rule means this call, or might: as it would if it denied what it means."""
+    denying = replace(
+        spec, disallowed_tools=(rule,), ask_tools=(), permission_mode="bypassPermissions"
+    )
+    return decide(denying, tool, kind, subject, arguments).rule == rule
+
+
+def refusal(said: Ruling) -> Verdict | None:
+    """The denial hooks ask for. Whoever wants a person to be asked asks in vain."""
+    why = f": {said.reason}" if said.reason else ""
+    match said.decision:
+        case "deny":
+            reason = f"a PreToolUse hook denies it{why}"
+            return Verdict(kind="denied-by-permission-request-hook", reason=reason)
+        case "ask":
+            reason = f"a PreToolUse hook wants a person to be asked, and nobody is there{why}"
+            return Verdict(kind="denied-by-permission-request-hook", reason=reason)
+        case _:
+            return None
+
+
+def vouched(spec: TaskSpec, said: Ruling, tool: str, verdict: Verdict) -> Verdict:
+    """The verdict of the rules after hooks were heard. What they allow needs no rule; but no rule
+    that denies, and not mode plan, gives way to them."""
+    open_ = verdict.kind == "denied-no-approval-rule-and-could-not-request-from-user"
+    if said.decision != "allow" or not open_ or spec.permission_mode == "plan":
+        return verdict
+    if tool == "AskUserQuestion":
+        return verdict
+    why = f": {said.reason}" if said.reason else ""
+    return Verdict(kind="approved", reason=f"a PreToolUse hook allows it{why}")

@@ -1,0 +1,113 @@
+"""May a call run? Hooks first, then the rules; the decision goes into the log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from runner.core.events import PermissionCompleted, PermissionRequested
+from runner.core.hook_verdicts import concerns, refusal, vouched
+from runner.core.hooks import Handler, Ruling, handlers, ruling
+from runner.core.messages import ToolCall
+from runner.core.path_patterns import Places
+from runner.core.permissions import Verdict, decide, looks_inside
+from runner.core.spec import HookEvent
+from runner.core.steps import HookPoint
+from runner.core.subjects import FileCall, Subject
+from runner.engine import hooks
+from runner.engine.classify import classify, close_question, decided_before
+from runner.engine.engine import Engine
+from runner.ports import CommandTool, Tool
+
+
+async def ask_hooks(engine: Engine, call: ToolCall, tool: Tool) -> Ruling:
+    """What the PreToolUse hooks say about a call that is sound. Raises `JournalError`."""
+    about = _handlers(engine, "PreToolUse", call, tool)
+    if not about:
+        return Ruling()
+    payload = {"tool_name": call.name, "tool_input": call.arguments, "tool_use_id": call.id}
+    point = HookPoint(event="PreToolUse", subject=call.id)
+    return ruling(await hooks.ask(engine, about, point, payload))
+
+
+async def permit(engine: Engine, call: ToolCall, tool: Tool, said: Ruling) -> Verdict:
+    """Decide, put request and decision into the log, and tell who wants to be notified."""
+    recorder = engine.recorder
+    request = tool.permission(call.arguments)
+    spec = recorder.state.need
+    verdict = refusal(said)
+    if verdict is None:
+        subject = _subject(engine, call, tool, request) if looks_inside(spec, call.name) else None
+        ruled = decide(spec, call.name, str(request["kind"]), subject, call.arguments)
+        verdict = vouched(spec, said, call.name, ruled)
+    if verdict.open:
+        if (known := decided_before(engine, call)) is not None:
+            return known
+        verdict = await classify(engine, call)
+    if verdict.allowed and verdict.rule is None and request["kind"] in ("read", "custom-tool"):
+        if call.name == "AskUserQuestion":
+            await hooks.notify(engine, "agent_needs_input", "The agent asks a question")
+        return verdict  # nothing had to be decided
+    record_decision(engine, call, request, verdict)
+    close_question(engine)
+    if verdict.kind == "denied-no-approval-rule-and-could-not-request-from-user":
+        await hooks.notify(engine, "permission_prompt", f"{call.name}: {verdict.reason}")
+    return verdict
+
+
+def hooks_after(engine: Engine, call: ToolCall, tool: Tool, *, ok: bool) -> tuple[str, ...] | None:
+    """The hooks that are to be told how the call ended; None when there are none."""
+    about = _handlers(engine, "PostToolUse" if ok else "PostToolUseFailure", call, tool)
+    return tuple(handler.id for handler in about) or None
+
+
+def _handlers(engine: Engine, event: HookEvent, call: ToolCall, tool: Tool) -> tuple[Handler, ...]:
+    """The hooks about this call. An `if` is looked into only when there is one."""
+    spec = engine.recorder.state.need
+    named = handlers(spec, event, call.name)
+    if not any(handler.hook.if_ for handler in named):
+        return named
+    request = tool.permission(call.arguments)
+    subject = _subject(engine, call, tool, request)
+    kind = str(request["kind"])
+    return tuple(
+        handler
+        for handler in named
+        if handler.hook.if_ is None
+        or concerns(spec, handler.hook.if_, call.name, kind, subject, call.arguments)
+    )
+
+
+def _subject(engine: Engine, call: ToolCall, tool: Tool, request: Mapping[str, Any]) -> Subject:
+    """What rules with a specifier look at."""
+    if isinstance(tool, CommandTool):
+        return tool.command(call.arguments)
+    path = request.get("fileName", request.get("path"))
+    preflight = engine.recorder.state.preflight
+    if path is None or preflight is None:
+        return None
+    home = os.path.expanduser("~")  # noqa: PTH111  # stays a text, and never fails
+    workspace = os.path.realpath(preflight.workspace)
+    return FileCall(
+        paths=(str(path), os.path.realpath(str(path))),
+        places=Places(workspace=workspace, home=home),
+        searches=call.name == "Grep" and os.path.isdir(str(path)),  # noqa: PTH112  # as above
+    )
+
+
+def record_decision(
+    engine: Engine, call: ToolCall, request: Mapping[str, Any], verdict: Verdict
+) -> None:
+    """Put a request and its decision into the log. Raises `JournalError`."""
+    request_id = engine.new_id()
+    asked = {**request, "toolCallId": call.id}
+    engine.recorder.record(PermissionRequested(request_id=request_id, permission_request=asked))
+    engine.recorder.record(
+        PermissionCompleted(
+            request_id=request_id,
+            tool_call_id=call.id,
+            result=verdict.to_wire(request),
+            reason=verdict.reason,
+        )
+    )
