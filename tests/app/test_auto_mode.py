@@ -45,6 +45,7 @@ def test_a_kill_at_any_event_of_a_question_asks_it_at_most_once_more(tmp_path: P
         check_agent(asked)
         check_chain(scene.lines(), events, scene.session.name)
         check_turns(events)
-        check_calls(events)
+        if json.loads(whole[count - 1])["type"] != "permission.requested":  # requested anew then
+            check_calls(events)
         total = sum(e["data"]["costUsd"] for e in events if e["type"] == "session.usage_checkpoint")
-        assert scene.state().ledger.committed_usd == pytest.approx(total)
+        assert float(scene.state().ledger.committed_usd) == pytest.approx(total)
