@@ -19,12 +19,13 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
 
 WORKDIR /src
 
-# Dependencies first: this layer stays cached until a lock file changes.
+# Dependencies first: this layer stays cached until a lock file changes. The locks are complete, so
+# nothing is resolved: a resolver trips over releases that are newer than the lock.
 COPY requirements.txt requirements-build.txt ./
 RUN python -m venv /opt/build \
-    && /opt/build/bin/pip install -r requirements-build.txt \
+    && /opt/build/bin/pip install --no-deps -r requirements-build.txt \
     && python -m venv --without-pip /opt/autopilot \
-    && /opt/build/bin/pip --python /opt/autopilot/bin/python install -r requirements.txt
+    && /opt/build/bin/pip --python /opt/autopilot/bin/python install --no-deps -r requirements.txt
 
 # Then the runner itself. The wheel was made on the line before, so it has no hash to check.
 COPY pyproject.toml README.md LICENSE ./

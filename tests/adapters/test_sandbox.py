@@ -15,6 +15,7 @@ import pytest
 
 from runner.adapters.leftovers import MARK
 from runner.adapters.local import LocalSandbox
+from runner.adapters.sandbox import canaries
 from runner.ports import ExecRequest
 from tests.adapters.walled import OUTER, Site, need
 
@@ -50,6 +51,14 @@ def test_every_canary_dies_inside(site: Site, tier: str) -> None:
     assert {name for name, one in found.items() if one.held} == HELD
     left = [path for path in site.folder.rglob(".autopilot-canary*") if "tmp" not in path.parts]
     assert left == []
+
+
+def test_the_canaries_are_heard_beside_the_words_of_a_loader(site: Site, tier: str) -> None:
+    """A library that is named and not there yet is no reason to do without the walls."""
+    walls, made = site.walls(), site.enclosure(tier)
+    env = {**OUTER, "LD_PRELOAD": str(site.workspace / "not-built-yet.so")}
+    found = asyncio.run(canaries.release(made, walls, env=env, outer=dict(os.environ)))
+    assert all(one.held for one in found)
 
 
 def test_the_canaries_tell_when_a_wall_is_missing(site: Site) -> None:
@@ -274,6 +283,26 @@ def test_a_service_is_not_called_by_its_socket_wherever_that_is(site: Site, tier
         assert asyncio.run(site.start(enclosure, "echo on")).output == "on\n"
     finally:
         shutil.rmtree(folder)
+
+
+def test_what_puts_the_walls_up_loads_nothing_of_the_agents(site: Site, tier: str) -> None:
+    """What steers the loader, and may name a library in the workspace, is set inside alone."""
+    site.workspace.mkdir()
+    traced = {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(site.workspace / "trace")}
+    request = ExecRequest(
+        argv=("bash", "-c", "echo $LD_DEBUG; exec ls"),
+        cwd=site.workspace,
+        timeout_s=20,
+        max_output_bytes=2_000,
+        env={**OUTER, **traced},
+    )
+    sandbox = LocalSandbox(enclosure=site.enclosure(tier))
+    result = asyncio.run(sandbox.exec(request, lambda text: None))
+    assert result.output.startswith("files\n")
+    loaded = "".join(path.read_text() for path in site.workspace.glob("trace.*"))
+    assert "program: ls" in loaded
+    assert not [name for name in ("bwrap", "python", "/bin/sh") if f"program: {name}" in loaded]
+    assert "needed by /usr/bin/bwrap" not in loaded
 
 
 def test_temporary_files_are_the_runs_own(site: Site) -> None:

@@ -387,6 +387,29 @@ def test_wider_rules_are_warned_about_and_told(tmp_path: Path) -> None:
     assert f"The rules have changed: {more}." in said["content"]
 
 
+def test_a_task_in_the_workspace_can_be_edited_after_an_ending(tmp_path: Path) -> None:
+    """It was compared there, so it was not the agent."""
+    scene = Scene(folder=tmp_path, replies=[LOOK, LOOK, DONE], keys={"workspace": "."})
+    scene.keys |= {"max_turns": 1}
+    assert scene.run().exit_code == 3
+    scene.keys |= {"max_turns": 9}
+    assert scene.resume().exit_code == 0
+
+
+def test_an_agent_cannot_give_itself_another_task_and_kill_the_run(tmp_path: Path) -> None:
+    """A task in the workspace that changed before a kill: refused, in words that help."""
+    scene = Scene(folder=tmp_path, replies=[LOOK, DONE], keys={"workspace": "."})
+    scene.run()
+    scene.kill("assistant.turn_end")
+    scene.keys |= {"max_turns": 90}
+    for _ in range(2):
+        refused = scene.resume()
+        assert (refused.exit_code, refused.result["error_type"]) == (78, "preflight")
+        assert "task.yaml in the workspace is not as it was" in refused.result["errors"][0]
+    del scene.keys["max_turns"]
+    assert scene.resume().exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
-from runner.core.wire import WireError, decode, encode
+from runner.core.wire import WireError, decode, encode, is_deeper, strict_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,3 +141,29 @@ def test_a_missing_key_is_named() -> None:
     """The error names the key when a required one is absent."""
     with pytest.raises(WireError, match=r"^text: missing$"):
         decode(Whole, {})
+
+
+@pytest.mark.parametrize("text", ["NaN", "[-Infinity]", '{"a": 1e999}'])
+def test_numbers_that_json_has_not_are_refused(text: str) -> None:
+    """They could be read, but not written to the log."""
+    with pytest.raises(ValueError, match=r"is not JSON|is out of range"):
+        strict_json(text)
+
+
+def test_json_from_outside_is_read_as_it_is() -> None:
+    """Numbers that fit stay what they are."""
+    assert strict_json('{"a": [1, 1.5, null]}') == {"a": [1, 1.5, None]}
+
+
+@pytest.mark.parametrize("shape", ["[{}]", '{{"a": {}}}'])
+def test_depth_is_told_without_recursion(shape: str) -> None:
+    """Lists and objects count alike, however deep they are."""
+    text = "1"
+    for _ in range(100):
+        text = shape.format(text)
+    assert not is_deeper(strict_json(text))
+    assert is_deeper(strict_json(shape.format(text)))
+    deep: object = 1
+    for _ in range(100_000):
+        deep = [deep]
+    assert is_deeper(deep)

@@ -13,9 +13,11 @@ from tests.e2e.warm import WarmDesk, warm_host
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    """A folder, a workspace in it, and a scripted model."""
-    return Desk(folder=tmp_path)
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
+    """A folder, a workspace in it, and a scripted model; for tests marked `warm`, on the host."""
+    if request.node.get_closest_marker("warm") is None:
+        return Desk(folder=tmp_path)
+    return WarmDesk(folder=tmp_path, socket=request.getfixturevalue("host"))
 
 
 @pytest.fixture(scope="session")

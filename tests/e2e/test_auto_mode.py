@@ -13,6 +13,8 @@ from tests.e2e.papers import Papers
 from tests.e2e.test_permissions import bash, failures
 from tests.servers import D, T, X
 
+pytestmark = pytest.mark.warm
+
 JUDGE = "permission-classifier"
 USAGE = {"input_tokens": 500, "output_tokens": 20}
 

@@ -8,6 +8,8 @@ from tests.e2e.desk import Desk, Wire
 from tests.e2e.wires import tool_names
 from tests.servers import D, Step, T, X
 
+pytestmark = pytest.mark.warm
+
 READ = ("Read", {"file_path": "README.md"})
 
 

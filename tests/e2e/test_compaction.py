@@ -13,6 +13,8 @@ from tests.e2e.desk import CENT, Desk, Played
 from tests.e2e.papers import check_claude_stream
 from tests.servers import D, Step, T, Usage, X
 
+pytestmark = pytest.mark.warm
+
 READ = ("Read", {"file_path": "long.txt"})
 TOO_LONG = "This model's maximum context length is 128000 tokens. Your messages are too long."
 

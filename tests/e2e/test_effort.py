@@ -9,6 +9,8 @@ import pytest
 from tests.e2e.desk import Desk, Wire
 from tests.servers import D, X
 
+pytestmark = pytest.mark.warm
+
 READ = ("Read", {"file_path": "README.md"})
 SENT: dict[str, Any] = {
     "anthropic": ("thinking", {"type": "enabled", "budget_tokens": 4096}),

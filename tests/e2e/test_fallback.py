@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.desk import Desk
 from tests.servers import D, F
+
+pytestmark = pytest.mark.warm
 
 
 def test_a_second_model_answers_for_an_overloaded_one(desk: Desk) -> None:

@@ -13,6 +13,8 @@ import pytest
 from tests.e2e.desk import Desk, Played
 from tests.servers import D, T, Tool, X
 
+pytestmark = pytest.mark.warm
+
 WRITE = ("Write", {"file_path": "made.txt", "content": "yes\n"})
 READ = ("Read", {"file_path": "README.md"})
 LS = ("Bash", {"command": "ls"})

@@ -7,6 +7,8 @@ import pytest
 from tests.e2e.desk import Desk, Wire
 from tests.servers import D, Step, T, Usage, X
 
+pytestmark = pytest.mark.warm
+
 READ = ("Read", {"file_path": "README.md"})
 BASH = ("Bash", {"command": "echo hi"})
 EDIT = ("Edit", {"file_path": "README.md", "old_string": "small", "new_string": "big"})

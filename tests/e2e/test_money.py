@@ -11,6 +11,8 @@ import pytest
 from tests.e2e.desk import Desk, Wire
 from tests.servers import D, F, Step, T, Usage, X
 
+pytestmark = pytest.mark.warm
+
 READ = ("Read", {"file_path": "README.md"})
 DOLLAR = {"input_per_mtok": 1_000, "output_per_mtok": 1_000}
 """A thousand tokens are a dollar."""

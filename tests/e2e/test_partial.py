@@ -10,6 +10,8 @@ import pytest
 from tests.e2e.desk import Desk, Wire
 from tests.servers import D, Step, T, X
 
+pytestmark = pytest.mark.warm
+
 CALLS = X(
     ("Read", {"file_path": "README.md"}),
     ("Grep", {"pattern": "small|größe", "path": "."}),

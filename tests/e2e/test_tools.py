@@ -11,6 +11,8 @@ from tests.e2e.desk import Desk, Wire
 from tests.e2e.wires import results
 from tests.servers import D, Tool, X
 
+pytestmark = pytest.mark.warm
+
 READ = ("Read", {"file_path": "README.md"})
 
 

@@ -25,6 +25,7 @@ from runner.adapters.sandbox.walls import (
     kernel_places,
     name_service_files,
     nothing_to_remark,
+    set_inside,
 )
 
 SHIM = Path(__file__).with_name("shim.py")
@@ -60,8 +61,7 @@ class Bubblewrap:
         self, argv: tuple[str, ...], env: Mapping[str, str], cwd: Path, tally_fd: int | None = None
     ) -> Launch:
         """See the port."""
-        inside = {**env, **_changed_variables(env, self.walls)}
-        command = argv
+        command, inside = set_inside(argv, {**env, **_changed_variables(env, self.walls)})
         if self.walls.door is not None:
             door = str(_door_inside())
             command = (sys.executable, "-I", "-S", str(SHIM), "door", door, *command)

@@ -126,12 +126,13 @@ async def _probe(
         timeout_s=TIMEOUT_S,
         max_output_bytes=MAX_SAID_BYTES,
         env=env,
+        split_errors=True,  # a loader that misses a library says so, and goes on
     )
     result = await LocalSandbox(enclosure=enclosure).exec(request, lambda text: None)
     try:
         said: Mapping[str, Any] = json.loads(result.output)
     except ValueError:
-        lines = result.output.strip().splitlines()
+        lines = f"{result.errors}\n{result.output}".strip().splitlines()
         raise NoAnswer(lines[0] if lines else f"exit code {result.exit_code}") from None
     return said
 

@@ -21,6 +21,7 @@ from runner.adapters.sandbox.walls import (
     Walls,
     name_service_files,
     nothing_to_remark,
+    set_inside,
 )
 
 SHIM = Path(__file__).with_name("shim.py")
@@ -63,7 +64,8 @@ class Landlock:
     ) -> Launch:
         """See the port."""
         shim = (sys.executable, "-I", "-S", str(SHIM), "landlock", str(self.rules_file))
-        return Launch(argv=(*shim, *argv), env={**env, "TMPDIR": str(self.walls.temp)})
+        command, early = set_inside(argv, {**env, "TMPDIR": str(self.walls.temp)})
+        return Launch(argv=(*shim, *command), env=early)
 
 
 def version() -> int:

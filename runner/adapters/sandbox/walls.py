@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -86,6 +87,10 @@ KERNEL = (
 """With these a command could have the kernel run programs outside. They belong to root, and root
 inside is the same user, whatever capabilities it lost."""
 
+STEERS_LOADER = re.compile(r"LD_.*|GLIBC_TUNABLES|GCONV_PATH|LOCPATH|NLSPATH|MALLOC_.*")
+"""Variables that bring code or files into any program: what puts the walls up must not have them,
+for what they name may lie where the agent can write."""
+
 MAX_HOMES = 200
 
 
@@ -148,6 +153,17 @@ class Enclosure(Protocol):
         some moments after `argv` ended are written to `tally_fd`.
         """
         ...
+
+
+def set_inside(
+    argv: tuple[str, ...], env: Mapping[str, str]
+) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """The command and the environment to start it with: what steers the loader is set inside."""
+    late = [f"{name}={value}" for name, value in env.items() if STEERS_LOADER.fullmatch(name)]
+    if not late:
+        return argv, env
+    early = {name: value for name, value in env.items() if not STEERS_LOADER.fullmatch(name)}
+    return ("/usr/bin/env", *late, *argv), early
 
 
 def hidden_places(
