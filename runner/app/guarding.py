@@ -31,8 +31,8 @@ async def record(recorder: Recorder, guard: Protection, before: State) -> None:
         if within and not _was_compared(before):
             raise WorkspaceError(
                 f"{', '.join(within)} in the workspace is not as it was when the session began, "
-                "and the part before ended without a look at it: the agent may have changed its own "
-                "task; put it back and give what you want to change with --set, or begin anew"
+                "and the part before ended without a look at it: the agent may have changed its "
+                "own task; put it back and give what you want to change with --set, or begin anew"
             )
         message = f"the task is not as it was when the session began: {', '.join(names)}"
         recorder.record(SessionWarning(warning_type="task_changed", message=message))
