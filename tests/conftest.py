@@ -6,6 +6,7 @@ import gc
 import ipaddress
 import os
 import re
+import signal
 import socket
 import sys
 import warnings
@@ -24,6 +25,11 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=2000)
 hypothesis.settings.load_profile("steady")
+
+# A job that was started in the background ignores these, and so would every command it starts.
+for number in (signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 PROVIDER_KEY = re.compile(r"(_API_KEY|_ACCESS_KEY(_ID)?|_AUTH_TOKEN|_SESSION_TOKEN)$")
 

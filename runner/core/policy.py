@@ -209,9 +209,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="refused",
         when="the last reply is a refusal",
-        applies=lambda state: (
-            state.main.finish_reason == "content_filter" and turns.text_ending(state)
-        ),
+        applies=turns.refused,
         then="finish: error_task_incomplete, refusal",
         step=turns.incomplete("refusal", "The model refused the task"),
     ),

@@ -457,7 +457,7 @@ def test_the_kernel_sees_one_write_and_one_sync_an_event(tmp_path: Path, strace:
     )
 
 
-@pytest.mark.parametrize("limit_bytes", [8000, 9000, 12_345])
+@pytest.mark.parametrize("limit_bytes", [10_000, 11_000, 12_345])
 def test_a_limit_on_file_sizes_ends_the_run(tmp_path: Path, limit_bytes: int) -> None:
     """Code 74 and no death by SIGXFSZ; what fitted is read."""
 

@@ -13,6 +13,7 @@ from runner.core.events import (
     AssistantMessageDelta,
     AssistantReasoningDelta,
     Event,
+    HookStart,
     ModelCallFailure,
     PermissionCompleted,
     PermissionRequested,
@@ -20,6 +21,7 @@ from runner.core.events import (
     SessionWarning,
 )
 from runner.core.messages import ModelReply, ReasoningBlock
+from runner.core.spec import HookEvent
 from runner.core.state import CLASSIFIER
 from runner.core.views import ClaudeView
 from tests.fakes import call, reply
@@ -219,6 +221,26 @@ def test_notes_are_banners_with_their_level() -> None:
         {"type": "system", "subtype": "informational", "content": c, "level": level}
         for c, level in (("careful", "warning"), ("by the way", "info"))
     ]
+
+
+def test_hooks_of_the_start_precede_init_and_others_are_shown_when_asked_for() -> None:
+    """Row 56: `hook_started` before `init`; a hook of a call only with `hooks`."""
+
+    def started(event: HookEvent) -> HookStart:
+        return HookStart(
+            hook_invocation_id="h",
+            hook_type=event[0].lower() + event[1:],
+            hook_event_name=event,
+            handler="1",
+            command="true",
+        )
+
+    records = Log().add(started("SessionStart"), started("PreToolUse")).journal.records
+    for hooks, names in ((False, ["SessionStart"]), (True, ["SessionStart", "PreToolUse"])):
+        claude = ClaudeView(hooks=hooks)
+        messages = [message for record in records for message in claude.feed(record)]
+        told = [m["hook_name"] for m in messages if m.get("subtype") == "hook_started"]
+        assert told == names
 
 
 @pytest.mark.parametrize(("cause", "count"), [("SIGTERM", 1), ("SIGHUP", 1), ("SIGINT", 0)])

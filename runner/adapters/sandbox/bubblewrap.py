@@ -28,7 +28,9 @@ from runner.adapters.sandbox.walls import (
     set_inside,
 )
 
-SHIM = Path(__file__).with_name("shim.py")
+OURS = Path(__file__).resolve().parent
+"""What starts inside before a command does lies here."""
+SHIM = OURS / "shim.py"
 OUTER = 'ulimit -c 0; exec "$@" 9<"$0"'
 """Opens the filter for bwrap on a descriptor, and lets nothing inside write a core file."""
 
@@ -101,6 +103,8 @@ class Bubblewrap:
         for name in ("/tmp", "/var/tmp"):
             if Path(name).is_dir():
                 yield Path(name), ("--bind", str(walls.temp), name)
+        if not any(OURS.is_relative_to(place) for place in walls.writable):
+            yield OURS, ("--ro-bind", str(OURS), str(OURS))  # wherever the runner is installed
         for place in walls.readable:
             yield place, ("--ro-bind-try", str(place), str(place))
         for place in walls.writable:

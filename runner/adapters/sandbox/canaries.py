@@ -22,7 +22,7 @@ from runner.adapters.sandbox.walls import KERNEL, Enclosure, Walls
 from runner.core.events import Canary
 from runner.ports import ExecRequest
 
-PROBE = Path(__file__).with_name("probe.py")
+PROBE = Path(__file__).resolve().with_name("probe.py")
 TIMEOUT_S = 10.0
 MAX_SAID_BYTES = 4_000
 MAX_NAMES = 50
