@@ -228,8 +228,7 @@ async def submit_prompt(engine: Engine, prompt: str) -> bool:
 
 
 async def session_end(engine: Engine, ending: Ending) -> None:
-    """The run has ended. Hooks without a `timeout` get `limits.shutdown_grace`; after a stop none
-    gets more than half of it."""
+    """The run has ended. Without a `timeout` a hook gets `shutdown_grace`; after a stop, half."""
     state = engine.recorder.state
     grace_s = state.need.limits.shutdown_grace
     payload = {
@@ -244,9 +243,12 @@ async def session_end(engine: Engine, ending: Ending) -> None:
     point = _once(engine, "SessionEnd", about)
     # After a stop somebody waits, and the result is still to be written in the same grace.
     most_s = grace_s / 2 if state.abort else None
-    async with asyncio.TaskGroup() as group:
-        group.create_task(ask(engine, patient, point, payload, most_s=most_s))
-        group.create_task(ask(engine, hasty, point, payload, most_s=most_s or grace_s))
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(ask(engine, patient, point, payload, most_s=most_s))
+            group.create_task(ask(engine, hasty, point, payload, most_s=most_s or grace_s))
+    except* JournalError as broken:
+        raise JournalError(str(broken.exceptions[0])) from None
 
 
 def _once(engine: Engine, event: HookEvent, about: tuple[Handler, ...]) -> HookPoint:

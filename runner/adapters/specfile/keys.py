@@ -151,7 +151,12 @@ TASK = Record(
             ["../common"],
         ),
         key("max_turns", Whole(minimum=1), "Cap on turns that use tools.", 40),
-        key("max_budget_usd", Money(), "Cap on cost, in US dollars. Never exceeded.", 2),
+        key(
+            "max_budget_usd",
+            Money(),
+            "Cap on cost, in US dollars. A call that could exceed it is not made.",
+            2,
+        ),
         key(
             "max_autopilot_continues",
             Whole(),
