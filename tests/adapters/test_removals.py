@@ -9,7 +9,7 @@ from runner.core.bash_rules import texts_run
 from runner.core.removals import Standing, critical_removal
 from runner.core.shell import Command, Script
 
-STANDING = Standing(cwd="/home/u/work/app/src", workspace="/home/u/work/app", home="/home/u")
+STANDING = Standing(cwd="/home/u/code/app/src", workspace="/home/u/code/app", home="/home/u")
 
 CRITICAL = [
     "rm -rf /",
@@ -34,8 +34,8 @@ CRITICAL = [
     "rm -rf ..",
     "rm -rf ../..",
     'rm -rf "$PWD"',
-    "rm -rf /home/u/work/app",
-    "rm -rf /home/u/work",
+    "rm -rf /home/u/code/app",
+    "rm -rf /home/u/code",
     'rm -rf "$X"/*',
     "rm -rf $X/",
     "rm -rf \"$X\"''/*",

@@ -48,7 +48,7 @@ def test_a_machine_with_nothing_is_told_truthfully(tmp_path: Path, bare: str) ->
         (SandboxSpec(require="namespaces"), "the spec needs namespaces"),
         (SandboxSpec(mode="namespaces"), "the spec needs namespaces"),
         (SandboxSpec(network=("deny",)), "no tier here can keep to `sandbox.network`"),
-        (SandboxSpec(network=("pypi.org",)), "no tier here can keep to `sandbox.network`"),
+        (SandboxSpec(network=("mirror.test",)), "no tier here can keep to `sandbox.network`"),
     ],
 )
 def test_what_cannot_be_had_stops_the_run(
@@ -83,7 +83,7 @@ def test_bwrap_in_a_folder_that_commands_write_is_not_run(tmp_path: Path) -> Non
 
 def test_landlock_alone_cannot_keep_to_hosts(tmp_path: Path, bare: str) -> None:
     """With a list of hosts it is passed over, and says which tier could."""
-    spec = SandboxSpec(network=("pypi.org",))
+    spec = SandboxSpec(network=("mirror.test",))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(landlock, "version", lambda: 7)
         found = chosen(tmp_path, spec, search_path=bare, network="hosts")

@@ -118,7 +118,9 @@ def test_a_listed_name_does_not_lead_inside(tmp_path: Path, address: str) -> Non
     async def resolve(name: str, port: int) -> list[Address]:
         return [ip_address(address)]
 
-    result = curl(tmp_path, ["pypi.org"], "$c http://pypi.org/; $c https://pypi.org/", resolve)
+    result = curl(
+        tmp_path, ["mirror.test"], "$c http://mirror.test/; $c https://mirror.test/", resolve
+    )
     assert "its address is not public" in result.output
     assert "response 403" in result.output
 

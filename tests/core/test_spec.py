@@ -72,7 +72,7 @@ def test_names_on_the_wire_are_the_yaml_keys() -> None:
 
 def test_hosts_are_what_a_network_list_names() -> None:
     """A list is hosts; unset, `deny` and `allow` are none."""
-    listed = SandboxSpec(network=("pypi.org", "10.0.0.0/8"))
-    assert listed.hosts == ("pypi.org", "10.0.0.0/8")
+    listed = SandboxSpec(network=("mirror.test", "10.0.0.0/8"))
+    assert listed.hosts == ("mirror.test", "10.0.0.0/8")
     for network in (None, ("deny",), ("allow",)):
         assert SandboxSpec(network=network).hosts == ()

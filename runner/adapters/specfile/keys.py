@@ -249,7 +249,7 @@ TASK = Record(
             "sandbox",
             SANDBOX,
             "Where the commands of tools, checks and hooks run, and what they may reach.",
-            {"require": "landlock", "network": ["pypi.org", "*.pythonhosted.org"]},
+            {"require": "landlock", "network": ["packages.example.com", "*.cdn.example.com"]},
         ),
         key("env", ENV, "What tools see of the environment.", {"pass": ["GH_TOKEN"]}),
         key(

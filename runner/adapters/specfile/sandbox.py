@@ -46,7 +46,7 @@ class Network:
             return word if isinstance(word, Invalid) else (word,)
         if not node.entries:
             return at.refuse(node.mark, "the list of hosts is empty", "write deny for no host")
-        item = Text(expects="a host such as pypi.org", check=_host)
+        item = Text(expects="a host such as packages.example.com", check=_host)
         return ListOf(item=item, what="hosts").read(node, at)
 
     def write(self, value: Any) -> Any:
@@ -91,7 +91,7 @@ SANDBOX = Record(
             name="network",
             reader=Network(),
             means="What commands may reach. Unset: nothing, where the tier can see to that.",
-            example=["pypi.org", "*.pythonhosted.org", "10.1.2.3:8080"],
+            example=["packages.example.com", "*.cdn.example.com", "10.1.2.3:8080"],
         ),
         Key(
             name="reason",
