@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from runner.core.events import HookOutcome, HookOutput
+from runner.core.hook_events import CANNOT_BLOCK
 from runner.core.spec import HookEvent
 from runner.core.wire import MAX_DEPTH, is_deeper, strict_json
-
-CANNOT_BLOCK: Final = frozenset({"SubagentStart", "SessionEnd", "Notification"})
-"""Events at which a hook can hold nothing up."""
 
 MAX_CHARS: Final = 10_000
 """How much of each text in an answer is taken."""

@@ -10,18 +10,15 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from runner.core import wire
 from runner.core.events import HookEnd, HookOutput
+from runner.core.hook_events import named
 from runner.core.messages import ToolResult
 from runner.core.spec import HookEvent, HookSpec, TaskSpec
 
-TOOL_EVENTS: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure"})
-"""Events about one tool call: their matchers name tools, and `if` may look into the call."""
-
 _IS_OVER = frozenset({"SessionEnd", "Notification"})
-_NAMES = re.compile(r"[A-Za-z0-9_\- ,|]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,16 +60,9 @@ def matches(matcher: str, value: str) -> bool:
     that has to be found somewhere."""
     if matcher in ("", "*"):
         return True
-    if _NAMES.fullmatch(matcher):
-        return value in named(matcher)
+    if (names := named(matcher)) is not None:
+        return value in names
     return re.search(matcher, value) is not None
-
-
-def named(matcher: str) -> tuple[str, ...]:
-    """The names a matcher lists; none when it is a regular expression."""
-    if not _NAMES.fullmatch(matcher):
-        return ()
-    return tuple(name for part in re.split(r"[|,]", matcher) if (name := part.strip()))
 
 
 def hook_type(event: HookEvent) -> str:

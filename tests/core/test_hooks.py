@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from runner.core.events import Abort, HookOutput, SessionWarning
 from runner.core.hook_answers import MAX_CHARS, HookRun, Reading, read
+from runner.core.hook_events import named
 from runner.core.hook_steps import arguments_of, stop_unvouched
 from runner.core.hook_verdicts import concerns, refusal, vouched
 from runner.core.hook_view import fields, leads, subtype
@@ -21,7 +22,6 @@ from runner.core.hooks import (
     hook_type,
     in_order,
     matches,
-    named,
     ruling,
     stop_reason,
 )
@@ -73,7 +73,7 @@ def test_matchers(matcher: str, fits: list[str], does_not: list[str]) -> None:
 
 def test_names_of_a_matcher() -> None:
     """An expression lists none."""
-    assert (named("Edit | Write,Read"), named("^x")) == (("Edit", "Write", "Read"), ())
+    assert (named("Edit | Write,Read"), named("^x")) == (("Edit", "Write", "Read"), None)
 
 
 def test_equal_hooks_run_once_and_the_rest_in_their_order() -> None:

@@ -13,8 +13,7 @@ from runner.adapters.specfile.shapes import Key, ListOf, Record
 from runner.adapters.specfile.types import Choice, Duration, Flag, Refusal, Schema, Text, mismatch
 from runner.adapters.specfile.words import TOOLS, ToolRule
 from runner.adapters.specfile.yaml_document import Fields, Items, Node, Scalar
-from runner.core.hook_answers import CANNOT_BLOCK
-from runner.core.hooks import TOOL_EVENTS, named
+from runner.core.hook_events import CANNOT_BLOCK, TOOL_EVENTS, named
 from runner.core.spec import HookEvent, HookGroup, HookSpec
 
 PLANNED_EVENTS: Final = frozenset({"SubagentStart", "SubagentStop"})
@@ -182,7 +181,7 @@ def _out_of_place(event: str, group: HookGroup) -> Iterator[Refusal]:
     if event in WITHOUT_MATCHER and group.matcher not in ("", "*"):
         yield f"{event} takes no matcher", "leave it out: there is only one kind of it"
     known = {tool.lower(): tool for tool in TOOLS}
-    for name in named(group.matcher) if event in TOOL_EVENTS else ():
+    for name in (named(group.matcher) or ()) if event in TOOL_EVENTS else ():
         tool = known.get(name.lower(), name)
         if tool != name:
             yield f"no tool is called {printable(name)}, so the hooks never run", f"write {tool}"
