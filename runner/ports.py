@@ -121,7 +121,7 @@ class ToolOutput:
 
     `is_error` marks an answer that reports a failure of the thing that was run (a non-zero
     exit). `output_file` is where the whole output is when `content` was cut by the tool. `file`
-    is the file whose content the model knows after the call.
+    is the file whose content the model knows after the call. `facts` are recorded before its end.
     """
 
     content: str
@@ -129,6 +129,7 @@ class ToolOutput:
     is_error: bool = False
     output_file: str | None = None
     file: FileState | None = None
+    facts: tuple[Persisted, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ if str(ROOT) not in sys.path:  # as a script, not as a module
 
 from runner.adapters.specfile import SPEC_KEYS  # noqa: E402  # after the path is set
 from runner.cli import cli  # noqa: E402
+from runner.cli.claude import IDLE, REFUSED, claude  # noqa: E402
 from runner.cli.tables import SchemaName, schema_of  # noqa: E402
 from runner.core.events import EPHEMERAL_TYPES, PERSISTED_TYPES  # noqa: E402
 from runner.core.policy import RULES  # noqa: E402
@@ -86,12 +87,27 @@ def help_text(name: str) -> list[str]:
     return ["```text", *context.get_help().splitlines(), "```"]
 
 
+def sdk_flag_table() -> list[str]:
+    """The flags of Claude's SDKs: what each sets, and why some change nothing or are refused."""
+    own = {"--input-format", "--output-format", "--help", "--set", "--input", "--home"}
+    other = own | IDLE.keys() | REFUSED.keys()
+    rows = [
+        (option.opts[0], (option.help or "").rstrip("."))
+        for option in claude.params
+        if isinstance(option, click.Option) and option.opts[0] not in other
+    ]
+    rows += [(flag, f"changes nothing: {reason}") for flag, reason in IDLE.items()]
+    rows += [(flag, f"refused: {advice}") for flag, advice in REFUSED.items()]
+    return table(("flag", "what it does"), ((f"`{flag}`", said) for flag, said in rows))
+
+
 GENERATED: Mapping[str, Callable[[], list[str]]] = {
     "spec": spec_table,
     "exit-codes": exit_code_markdown,
     "events": event_table,
     "commands": command_table,
     "decisions": decision_table,
+    "sdk-flags": sdk_flag_table,
     **{f"help-{name}": partial(help_text, name) for name in cli.commands},
 }
 

@@ -148,6 +148,12 @@ class Log:
             self.state = apply(self.state, self.journal.append(event))
         return self
 
+    def by(self, agent_id: str, *events: Persisted) -> Log:
+        """Append what a sub-agent recorded."""
+        for event in events:
+            self.state = apply(self.state, self.journal.append(event, agent_id))
+        return self
+
     def turn(self, reserved_usd: str = "0") -> Log:
         """Open the next turn."""
         return self.add(
@@ -269,7 +275,7 @@ class Log:
     def settle(self) -> Log:
         """Record what the table says, until it says something else than that."""
         while isinstance(step := next_step(self.state), Say):
-            self.add(*step.events)
+            self.by(step.agent_id, *step.events) if step.agent_id else self.add(*step.events)
         return self
 
 

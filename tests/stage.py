@@ -69,6 +69,12 @@ class Stage:
         return f"{self.state.spec}\n{self.ending}\n{self.types}"
 
     @property
+    def recorder(self) -> Recorder:
+        """The recorder of the main loop."""
+        assert isinstance(self.engine.recorder, Recorder)
+        return self.engine.recorder
+
+    @property
     def state(self) -> State:
         """The state the engine has folded."""
         return self.engine.recorder.state
@@ -95,7 +101,7 @@ class Stage:
         """The result of the ending the loop came to."""
         assert self.ending is not None
         self.result = finish.record_result(
-            self.engine.recorder,
+            self.recorder,
             self.ending,
             session_id="session-1",
             uuid=self.engine.new_id(),

@@ -24,6 +24,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from runner.adapters.litellm_effort import Thinking, thinking
 from runner.adapters.litellm_errors import CUT, classify
@@ -61,6 +62,9 @@ _STUMBLES = (
 )
 
 
+_ASKING: WeakSet[LitellmModel] = WeakSet()
+
+
 @cache
 def start_import() -> Future[Any]:
     """Begin to import litellm, once for the process; the future holds the module."""
@@ -84,6 +88,7 @@ class LitellmModel:
         self._idle_s = idle_s
         self._call_s = call_s
         self._wiring = Wiring("other")
+        _ASKING.add(self)
 
     async def ask(self, request: ModelRequest, on_delta: Callable[[Delta], None]) -> ModelReply:
         """Stream one reply, see `Model`. The import is waited for outside the limits."""
@@ -91,7 +96,9 @@ class LitellmModel:
         ends_at = asyncio.get_running_loop().time() + self._call_s
         way = self._way(litellm, request)
         effort = thinking(litellm, self._model, request)
-        opening = litellm.acompletion(**self._arguments(request, effort), **way.arguments)
+        arguments = self._arguments(request, effort)
+        taken = frozenset(self._wiring.call_ids)  # now: another agent may ask meanwhile
+        opening = litellm.acompletion(**arguments, **way.arguments)
         stream = await self._within(litellm, opening, ends_at, reading=False, started=False)
         parts, onlooker, started = ReplyParts(), Onlooker(), False
         onlooker.follow(stream)
@@ -110,7 +117,7 @@ class LitellmModel:
         for delta in parts.refuse(onlooker.refusal):
             on_delta(delta)
         usage = None if onlooker.unpaid else reported_usage(kept)
-        reply = parts.reply(taken=self._wiring.call_ids, usage=usage)
+        reply = parts.reply(taken=taken, usage=usage)
         return replace(reply, left_out=effort.said)
 
     async def ready(self) -> None:
@@ -134,7 +141,11 @@ class LitellmModel:
             return size // _BYTES_PER_TOKEN + 1
 
     async def aclose(self) -> None:
-        """Close the connections that litellm keeps open between calls, of all models."""
+        """Close the connections that litellm keeps open between calls, once no model needs them:
+        it keeps those of all models in one place."""
+        _ASKING.discard(self)
+        if _ASKING:
+            return
         if not start_import.cache_info().currsize or not start_import().done():
             return  # there are none, and litellm need not be waited for
         litellm = start_import().result()
@@ -210,11 +221,13 @@ class LitellmModel:
 def _import() -> Any:
     # What an import makes stays. The collector would walk it over and over while it grows (it takes
     # 4.2 s of CPU time then, and 3.2 s without it), and again in the middle of a run.
+    is_new, collects = "litellm" not in sys.modules, gc.isenabled()
     gc.disable()
     try:
         import litellm
     finally:
-        gc.enable()
+        if collects:
+            gc.enable()
     gc.freeze()
     litellm.suppress_debug_info = True  # it prints advice to stdout
     litellm.disable_hf_tokenizer_download = True
@@ -224,7 +237,7 @@ def _import() -> Any:
     # A call that is cancelled while a thread prepares it leaves a coroutine of litellm's behind.
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
-    for name in _LOGGERS:
+    for name in _LOGGERS if is_new else ():  # else they are as the host program wants them
         # Its handlers write to stderr; the NullHandler keeps logging's last resort from doing so.
         logging.getLogger(name).handlers = [logging.NullHandler()]
         logging.getLogger(name).addFilter(_without_trace)

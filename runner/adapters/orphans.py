@@ -6,6 +6,8 @@ Rules of this file:
   are ever signalled, and no id can be reused between looking and killing.
 * Children that were there before the first of several overlapping processes are not ours to end.
 * While processes overlap, each ends its own session; the last one ends everything else.
+* In a host program (`hosted`) the children may be the host's, so each ends its own session only,
+  and nobody is adopted. What left that session is found by its mark at the end of the run.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ import ctypes
 import os
 import signal
 import sys
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -30,11 +34,13 @@ class Orphans:
     def __init__(self) -> None:
         self._leaders: set[int] = set()
         self._foreign: frozenset[int] = frozenset()
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._adopts = False
 
     def before_start(self) -> None:
         """To be called right before a leader is started."""
+        if not _Hosted.runs and not self._adopts and sys.platform == "linux":
+            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            self._adopts = True
         if not self._leaders:
             self._foreign = frozenset(_children())
 
@@ -81,7 +87,7 @@ class Orphans:
     def _left_by(self, leader: int) -> list[int]:
         others = self._leaders - {leader}
         pids = [p for p in _children() if p not in self._foreign and p not in self._leaders]
-        if not others:
+        if not others and not _Hosted.runs:
             return pids
         return [pid for pid in pids if _session(pid) == leader]
 
@@ -90,6 +96,25 @@ class Orphans:
 def orphans() -> Orphans:
     """The one of this process: a subreaper adopts for all its threads and loops alike."""
     return Orphans()
+
+
+class _Hosted:
+    """How many runs of a host program there are now."""
+
+    runs = 0
+    lock = threading.Lock()
+
+
+@contextmanager
+def hosted() -> Iterator[None]:
+    """Meanwhile this process is a host program's, with children that are not ours."""
+    with _Hosted.lock:
+        _Hosted.runs += 1
+    try:
+        yield
+    finally:
+        with _Hosted.lock:
+            _Hosted.runs -= 1
 
 
 def has_exited(pid: int) -> bool:

@@ -32,15 +32,22 @@ def read(workspace: Path, copy_of: Path | None = None) -> Instructions:
 
     A copy is read in place of the folder it is a copy of; what is above that is read where it is.
     """
-    inside, place = workspace.resolve(), (copy_of or workspace).resolve()
-    root = next((p for p in (place, *place.parents) if (p / ".git").exists()), place)
-    way = [inside, *(p for p in place.parents if p.is_relative_to(root))]
-    reading = _Reading(roots=(inside, root))
+    way, roots = way_up(workspace, copy_of)
+    reading = _Reading(roots=roots)
     for folder in reversed(way):
         for name in NAMES:
             if os.path.lexists(folder / name):
                 reading.take(folder / name, folder / name, 0)
     return Instructions(files=tuple(reading.files), problems=tuple(reading.problems))
+
+
+def way_up(
+    workspace: Path, copy_of: Path | None = None
+) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """The folders from `workspace` up to the root of the checkout, and the roots they lie in."""
+    inside, place = workspace.resolve(), (copy_of or workspace).resolve()
+    root = next((p for p in (place, *place.parents) if (p / ".git").exists()), place)
+    return (inside, *(p for p in place.parents if p.is_relative_to(root))), (inside, root)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,9 +66,9 @@ class _Reading:
                 return
             if not any(real.is_relative_to(root) for root in self.roots):
                 raise OSError("outside the checkout")
-            text, is_cut = _text(real, min(MAX_FILE_BYTES, self.left))
+            text, is_cut = bounded_text(real, min(MAX_FILE_BYTES, self.left))
         except (OSError, RuntimeError, ValueError) as error:
-            self.problems.append(f"{asked_by}: {path} was not read: {_reason(error)}")
+            self.problems.append(f"{asked_by}: {path} was not read: {reason(error)}")
             return
         self.seen.add(real)
         if text in self.seen:
@@ -94,7 +101,7 @@ def _imports(text: str) -> list[tuple[int, str]]:
     return found
 
 
-def _text(path: Path, most: int) -> tuple[str, bool]:
+def bounded_text(path: Path, most: int) -> tuple[str, bool]:
     """At most `most` bytes of a regular file, and whether there were more. Raises `OSError`."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
     with os.fdopen(descriptor, "rb") as file:
@@ -104,5 +111,5 @@ def _text(path: Path, most: int) -> tuple[str, bool]:
     return data[:most].decode("utf-8", "ignore"), len(data) > most
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Literal, get_args, get_origin
 
 from runner.adapters import preflight
+from runner.adapters.mcp.expand import variables
 from runner.adapters.redact import Mask
 from runner.adapters.secret_forms import MIN_CHARS
 from runner.core import endings, events, messages, outcome, wire
@@ -28,6 +29,9 @@ KEY_NAME = re.compile(
     re.IGNORECASE,
 )
 """Names of variables that hold a provider's key, as litellm looks for them."""
+
+SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
+"""What is in the name of a variable that a server is given, when its value is a secret."""
 
 PROSE = ("prompt", "system_prompt", "append_system_prompt", "inputs")
 """Keys of a spec whose texts are masked. In any other, a secret would change what is done."""
@@ -50,8 +54,17 @@ def key_names(spec: TaskSpec, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def secret_names(spec: TaskSpec, environ: Mapping[str, str]) -> tuple[str, ...]:
     """The variables that are set and hold a secret, those of the spec first."""
-    named = (name for name in spec.secrets if environ.get(name))
-    return tuple(dict.fromkeys((*named, *key_names(spec, environ))))
+    named = (*spec.secrets, *_given_to_servers(spec))
+    there = (name for name in named if environ.get(name))
+    return tuple(dict.fromkeys((*there, *key_names(spec, environ))))
+
+
+def _given_to_servers(spec: TaskSpec) -> Iterable[str]:
+    """The variables that MCP servers get in headers, or in variables that are named like secrets:
+    `$HOME` is no secret because a server has it."""
+    for server in spec.mcp_servers.values():
+        yield from variables(server.headers.values())
+        yield from filter(SECRET_NAME.search, variables(server.env.values()))
 
 
 def names_to_forget(spec: TaskSpec, environ: Mapping[str, str]) -> tuple[str, ...]:

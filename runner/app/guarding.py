@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
+from runner.adapters import skills
 from runner.adapters.protected import Protection, edited, merged
 from runner.adapters.shell_syntax import shell_script
 from runner.adapters.workspace import WorkspaceError
 from runner.core.events import SessionWarning
-from runner.core.spec import TaskSpec
+from runner.core.spec import ALL_SKILLS, TaskSpec
 from runner.core.state import State
 from runner.engine.recorder import Recorder
 
 
 async def protection(spec: TaskSpec, workspace: Path) -> Protection:
-    """What is protected where tools work."""
+    """What is protected where tools work; a skill that the task names is a part of the task."""
+    named = () if spec.skills == ALL_SKILLS else spec.skills
+    own = map(str, skills.files(named, Path(spec.workspace.path)))
+    spec = replace(spec, sources=(*spec.sources, *own))
     return await asyncio.to_thread(Protection, spec, workspace, shell_script)
 
 

@@ -21,12 +21,14 @@ from runner.app.worksite import Worksite
 from runner.core import wire
 from runner.core.events import (
     Check,
+    McpListing,
     RunnerPreflight,
     RunnerSpec,
     SandboxReport,
     SessionResume,
     SessionStart,
     SessionWarning,
+    SkillListing,
     ToolListing,
 )
 from runner.core.messages import ToolSpec
@@ -90,6 +92,9 @@ def record_preflight(
     site: Worksite,
     versions: Mapping[str, str],
     sandbox: SandboxReport | None = None,
+    servers: tuple[McpListing, ...] = (),
+    skills: tuple[SkillListing, ...] = (),
+    deferred: tuple[str, ...] = (),
 ) -> None:
     """What was checked, what is offered, what a call costs, and where commands run."""
     before = recorder.state.preflight
@@ -102,7 +107,10 @@ def record_preflight(
             workspace=str(site.path),
             prices=preflight.prices(spec),
             windows=preflight.windows(spec),
-            tool_definitions_bytes=tools_bound(shown),
+            mcp_servers=servers,
+            skills=skills,
+            deferred=deferred,
+            tool_definitions_bytes=tools_bound(t for t in shown if t.name not in deferred),
             versions={"runner": __version__, **versions},
         )
     )

@@ -9,12 +9,12 @@ from decimal import Decimal
 from pathlib import Path
 
 from runner.adapters import preflight, secret_values
-from runner.app import instructions, wiring
+from runner.app import agents, instructions, skilled, wiring
 from runner.app.world import World
 from runner.app.worst_case import WorstCase, worst_case
 from runner.core import rules
 from runner.core.context import request_bound
-from runner.core.events import Check, PriceListing, WindowListing
+from runner.core.events import Check, PriceListing, SkillListing, WindowListing
 from runner.core.ledger import worst_case_usd
 from runner.core.messages import ModelRequest, ToolSpec, User
 from runner.core.permissions import decide
@@ -46,13 +46,16 @@ class Plan:
     checks: tuple[Check, ...]
     advice: tuple[str, ...] = ()
     instruction_files: tuple[str, ...] = ()
+    skills: tuple[SkillListing, ...] = ()
+    warnings: tuple[str, ...] = ()
     windows: tuple[WindowListing, ...] = ()
 
 
 def check(spec: TaskSpec, environ: Mapping[str, str] | None = None) -> tuple[Check, ...]:
     """The preflight checks, without a session and without a run."""
     known = dict(os.environ) if environ is None else environ
-    return (*preflight.run_checks(spec, known), *secret_values.checks(spec, known))
+    named = skilled.checks(spec, skilled.find(spec))
+    return (*preflight.run_checks(spec, known), *secret_values.checks(spec, known), *named)
 
 
 def plan(spec: TaskSpec, world: World | None = None) -> Plan:
@@ -62,6 +65,8 @@ def plan(spec: TaskSpec, world: World | None = None) -> Plan:
     checks, spec = check(spec, surroundings.environ), secret_values.masked_spec(spec, mask)
     workspace = Path(spec.workspace.path)
     built = wiring.toolbox(spec, workspace, surroundings.environ, workspace)
+    known = skilled.find(spec, mask=mask)
+    built = {**built, **agents.tool(spec), **skilled.tool(spec, known)}
     shown = wiring.offered_tools(spec, built)
     system = wiring.system_prompt(spec, workspace, surroundings.clock.now())
     found = instructions.find(spec)
@@ -85,6 +90,8 @@ def plan(spec: TaskSpec, world: World | None = None) -> Plan:
         checks=mask.value(checks),
         advice=advice(spec),
         instruction_files=tuple(path for path, _ in found.files),
+        skills=skilled.listings(spec, known),
+        warnings=skilled.warnings(spec, known),
     )
 
 

@@ -25,6 +25,7 @@ from runner.app import (
 from runner.app.reports import write_reports
 from runner.app.session import Opened, open_session
 from runner.app.setup import Parts, Setting, set_up
+from runner.app.signals import Switch
 from runner.app.worksite import Worksite
 from runner.app.world import Finished, RunOptions, World
 from runner.core.endings import Ending, ErrorType, exit_code
@@ -44,7 +45,14 @@ class Run:
     """A task, where its session goes, who watches, and the world it runs in."""
 
     def __init__(
-        self, spec: TaskSpec, options: RunOptions, sinks: tuple[Sink, ...], world: World
+        self,
+        spec: TaskSpec,
+        options: RunOptions,
+        sinks: tuple[Sink, ...],
+        world: World,
+        *,
+        switch: Switch | None = None,
+        handle_signals: bool = True,
     ) -> None:
         self._mask = mask_of(spec, world.environ)
         self._spec = masked_spec(spec, self._mask)
@@ -52,6 +60,8 @@ class Run:
         self._sinks = sinks
         self._world = world
         self._interruption = Interruption()
+        self._switch = switch or Switch()
+        self._handle_signals = handle_signals
         self._session_id = options.session_id or world.new_id()
         self._parts = Parts()
         self._began = 0.0
@@ -59,7 +69,15 @@ class Run:
     async def to_the_end(self) -> Finished:
         """Open the session, drive, finish."""
         self._began = asyncio.get_running_loop().time()
-        signals.listen(self._interruption, lambda: leftovers.sweep(self._session_id))
+        if self._handle_signals:
+            signals.listen(self._interruption, lambda: leftovers.sweep(self._session_id))
+        self._switch.connect(self._interruption)
+        try:
+            return await self._opened_to_the_end()
+        finally:
+            self._switch.disconnect()
+
+    async def _opened_to_the_end(self) -> Finished:
         try:
             opened = open_session(self._spec, self._options, self._world, self._session_id)
         except (SessionFolderError, LogDamaged, JournalError) as error:
@@ -97,6 +115,7 @@ class Run:
             ending = _ending("internal", _trace(bug))
             finished = self._without_log(recorder.state, ending, journal.folder)
         finally:
+            await self._close_servers()
             if self._parts.model is not None:
                 await self._parts.model.aclose()
             journal.close()
@@ -154,6 +173,7 @@ class Run:
         self, recorder: Recorder, opened: Opened, site: Worksite, ending: Ending
     ) -> Finished:
         await hooking.end(self._parts.engine, ending)
+        await self._close_servers()
         opening.sweep(recorder, self._session_id)
         await boundary.clear(self._parts.where, opened.journal.folder)
         diff = await site.diff(self._spec.limits.shutdown_grace)
@@ -168,6 +188,10 @@ class Run:
         opened.journal.write_result(result)
         folder = opened.journal.folder
         return Finished(result=result, exit_code=exit_code(ending), folder=folder)
+
+    async def _close_servers(self) -> None:
+        if self._parts.servers is not None:
+            await self._parts.servers.close()
 
     def _written(self, journal: FileJournal, result: Mapping[str, Any]) -> Finished:
         """The run had ended, and only its result was not written any more."""

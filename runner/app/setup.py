@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from runner.adapters.hooks import CommandHooks
+from runner.adapters.mcp.servers import Servers
 from runner.adapters.output_schema import output_errors
 from runner.adapters.protected import Protection
 from runner.adapters.redact import Mask
 from runner.adapters.retry import retry_policy
 from runner.adapters.sandbox.choice import Chosen
-from runner.app import boundary, guarding, hooking, instructions, opening, startup, wiring
+from runner.adapters.skills import Found
+from runner.app import (
+    agents,
+    boundary,
+    guarding,
+    hooking,
+    instructions,
+    mcp_servers,
+    opening,
+    skilled,
+    startup,
+    wiring,
+)
 from runner.app.session import Opened, prompts_differ
 from runner.app.worksite import Worksite
 from runner.app.world import World
@@ -48,6 +61,9 @@ class Parts:
     model: Model | None = None
     guard: Protection | None = None
     where: Chosen | None = None
+    servers: Servers | None = None
+    skills: Found = field(default_factory=Found)
+    deferred: tuple[str, ...] = ()
     engine: Engine | None = None
 
 
@@ -66,8 +82,18 @@ async def set_up(setting: Setting, parts: Parts) -> Engine | None:
     if parts.engine is not None:
         await hooking.start(parts.engine, opened, setting.deadline)
     report = parts.where.report if parts.where else None
+    servers = parts.servers.listings() if parts.servers else ()
     opening.record_preflight(
-        setting.recorder, spec, checks, shown, setting.site, world.versions, report
+        setting.recorder,
+        spec,
+        checks,
+        shown,
+        setting.site,
+        world.versions,
+        report,
+        servers,
+        skilled.listings(spec, parts.skills),
+        parts.deferred,
     )
     opening.warn_of_unmasked(setting.recorder, spec, world.environ)
     if parts.engine is None or parts.guard is None:
@@ -75,7 +101,7 @@ async def set_up(setting: Setting, parts: Parts) -> Engine | None:
         setting.recorder.record(SessionError(error_type="preflight", message=message))
         return None
     await guarding.record(setting.recorder, parts.guard, opened.state)
-    await _say_first(setting, parts.engine, parts.where)
+    await _say_first(setting, parts.engine, parts.where, parts.skills)
     return parts.engine
 
 
@@ -98,10 +124,40 @@ async def _prepare(setting: Setting, parts: Parts) -> tuple[Check, ...]:
     parts.guard = await guarding.protection(spec, path)
     async with asyncio.timeout_at(setting.deadline):
         parts.where = await boundary.establish(spec, path, folder, environ, parts.guard.existing)
-    return (*checks, parts.where.check)
+    parts.skills = skilled.find(spec, path, setting.mask)
+    skilled.warn(setting.recorder, spec, parts.skills)
+    checks = (*checks, *skilled.checks(spec, parts.skills), parts.where.check)
+    checks += agents.checks(spec, parts.skills.skills)
+    if not spec.mcp_servers or not parts.where.check.ok:
+        return checks
+    ground = mcp_servers.Ground(
+        workspace=path,
+        session=folder,
+        environ=environ,
+        mask=setting.mask,
+        enclosure=parts.where.enclosure,
+    )
+    parts.servers = await mcp_servers.start(spec, ground, setting.recorder, setting.deadline)
+    before = opened.state.preflight
+    mcp_servers.warn(spec, setting.recorder, parts.servers, before.mcp_servers if before else ())
+    return (*checks, *mcp_servers.checks(parts.servers))
 
 
 def _toolbox(setting: Setting, parts: Parts) -> Mapping[str, Tool]:
+    """Every tool, in the order in which the model is shown them."""
+    found = mcp_servers.tools(parts.servers)
+    parts.deferred = mcp_servers.kept_back(setting.spec, found)
+    return {
+        **_built_in(setting, parts),
+        **agents.tool(setting.spec),
+        **skilled.tool(setting.spec, parts.skills),
+        **mcp_servers.search(found, parts.deferred, parts.servers),
+        **found,
+    }
+
+
+def _built_in(setting: Setting, parts: Parts) -> Mapping[str, Tool]:
+    """A fresh set of those tools that remember."""
     return wiring.toolbox(
         setting.spec,
         setting.site.path,
@@ -141,16 +197,24 @@ def _wire(
         guard=parts.guard,
         output_errors=output_errors,
         gates=setting.site.gates if spec.require_changes or spec.forbid_changes else None,
+        ask=world.ask,
         hooks=CommandHooks(
             sandbox=bench.sandbox,
             workspace=bench.workspace,
             session=journal.folder,
             env=bench.env,
         ),
+        crew=agents.crew(
+            spec,
+            setting.site.path,
+            parts.where.report,
+            parts.skills.skills,
+            lambda: {**toolbox, **_built_in(setting, parts)},
+        ),
     )
 
 
-async def _say_first(setting: Setting, engine: Engine, where: Chosen | None) -> None:
+async def _say_first(setting: Setting, engine: Engine, where: Chosen | None, found: Found) -> None:
     """The prompts; in a session that goes on, what became of what a kill left open."""
     spec, recorder, opened, site = setting.spec, setting.recorder, setting.opened, setting.site
     if prompts_differ(opened.state, spec, site.path):
@@ -161,10 +225,13 @@ async def _say_first(setting: Setting, engine: Engine, where: Chosen | None) -> 
         mode: Literal["autopilot"] | None = "autopilot" if spec.autopilot else None
         if await hooking.may_ask(engine, opened, setting.deadline):
             recorder.record(UserMessage(content=spec.prompt, agent_mode=mode))
+            skilled.invoke(recorder, spec, found)
         return
     await compare(engine)  # what was changed before ends the run before it costs anything
     await _recover(engine)
-    await hooking.may_ask(engine, opened, setting.deadline)
+    allowed = await hooking.may_ask(engine, opened, setting.deadline)
+    if allowed and spec.prompt in (recorder.state.note or ""):
+        skilled.invoke(recorder, spec, found)
 
 
 async def _recover(engine: Engine) -> None:

@@ -75,7 +75,8 @@ def toolbox(
     roots = tools.Roots(
         workspace=workspace,
         others=tuple(map(Path, spec.add_dirs)),
-        read_only=(session / "files",),  # where the whole of a cut output is
+        # where the whole of a cut output is, and what skills that the spec names have beside them
+        read_only=(session / "files", *(Path(name) for name in spec.skills if "/" in name)),
         protected=protected,
     )
     built = tools.builtin_tools(
@@ -126,20 +127,32 @@ def system_prompt(
     """The system prompt: ours or the spec's, the walls around commands, what the spec appends."""
     text = spec.system_prompt
     if text is None:
-        ours = configs.read_text("prompts/system.md")
-        text = ours.replace("{workspace}", str(workspace)).replace("{started}", started)
-        named = "".join(f", `{pattern}`" for pattern in spec.protected_paths)
-        text = text.replace("{protected}", f"; and as in .gitignore{named}" if named else "")
+        text = fill(configs.read_text("prompts/system.md"), spec, workspace)
+        text = text.replace("{started}", started)
         text += configs.read_text("prompts/autopilot.md") if spec.autopilot else ""
-        if sandbox is not None and sandbox.tier != "process":
-            text += _about_the_sandbox(spec, sandbox)
+    text += surroundings(spec, sandbox if spec.system_prompt is None else None)
+    if spec.output_schema is not None:
+        text += configs.read_text("prompts/structured.md")
+    return f"{text}\n{spec.append_system_prompt}" if spec.append_system_prompt else text
+
+
+def fill(template: str, spec: TaskSpec, workspace: Path) -> str:
+    """A prompt of ours with the workspace and what is protected in it."""
+    named = "".join(f", `{pattern}`" for pattern in spec.protected_paths)
+    text = template.replace("{workspace}", str(workspace))
+    return text.replace("{protected}", f"; and as in .gitignore{named}" if named else "")
+
+
+def surroundings(spec: TaskSpec, sandbox: SandboxReport | None) -> str:
+    """What every agent is told: the walls around commands, text of strangers, secrets."""
+    text = ""
+    if sandbox is not None and sandbox.tier != "process":
+        text += _about_the_sandbox(spec, sandbox)
     if any(one.untrusted for one in spec.inputs.values()):
         text += configs.read_text("prompts/untrusted.md")
     if spec.secrets:
         text += configs.read_text("prompts/secrets.md")
-    if spec.output_schema is not None:
-        text += configs.read_text("prompts/structured.md")
-    return f"{text}\n{spec.append_system_prompt}" if spec.append_system_prompt else text
+    return text
 
 
 def _about_the_sandbox(spec: TaskSpec, sandbox: SandboxReport) -> str:

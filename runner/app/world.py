@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.adapters.clock import SystemClock
+from runner.engine.engine import Ask
 from runner.ports import Clock
 
 
@@ -22,12 +23,16 @@ def _versions() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What a run takes from its surroundings; tests replace it whole."""
+    """What a run takes from its surroundings; tests replace it whole.
+
+    `ask` is there when somebody can be asked about calls that no rule decides.
+    """
 
     clock: Clock = field(default_factory=SystemClock)
     new_id: Callable[[], str] = lambda: str(uuid.uuid4())
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     versions: Mapping[str, str] = field(default_factory=_versions)
+    ask: Ask | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

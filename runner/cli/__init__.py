@@ -16,6 +16,7 @@ from typing import NoReturn
 import click
 
 from runner import __version__
+from runner.cli.claude import claude, is_meant
 from runner.cli.doctor import doctor
 from runner.cli.init import init
 from runner.cli.log import log
@@ -70,6 +71,13 @@ for command in (run, validate, plan, doctor, init, show, report, log, sessions, 
     cli.add_command(command)
 
 
+PROGRAM_OF: dict[click.Command, str] = {
+    cli: "autopilot",
+    claude: "autopilot --input-format stream-json",
+}
+"""What the help of each is called by."""
+
+
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """The console script `autopilot`: run a command and exit with its code."""
     with standard_streams() as lost:
@@ -82,7 +90,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 def _code_of(argv: Sequence[str] | None) -> int:
     try:
-        code = cli.main(args=argv, prog_name="autopilot", standalone_mode=False)
+        meant = claude if is_meant(sys.argv[1:] if argv is None else argv) else cli
+        code = meant.main(args=argv, prog_name=PROGRAM_OF[meant], standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return error.exit_code

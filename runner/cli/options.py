@@ -88,7 +88,14 @@ def flags_of(values: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((key, values.pop(key)) for key in _FLAGS if values.get(key) is not None)
 
 
-def load(path: str, changes: Changes, *, demand_inputs: bool = True) -> TaskSpec:
+def load(
+    path: str,
+    changes: Changes,
+    *,
+    demand_inputs: bool = True,
+    demand_prompt: bool = True,
+    stdin: Callable[[], str] | None = None,
+) -> TaskSpec:
     """The spec at this path, `-` for stdin, which is read in no other case.
 
     Raises `SpecError`, and `click.UsageError` when the changes are malformed.
@@ -99,17 +106,18 @@ def load(path: str, changes: Changes, *, demand_inputs: bool = True) -> TaskSpec
         "-" if path == "-" else Path(path),
         overrides=changes.overrides(),
         inputs=changes.given_inputs(),
-        stdin=_read_stdin,
+        stdin=stdin or _read_stdin,
         demand_inputs=demand_inputs,
+        demand_prompt=demand_prompt,
     )
 
 
-def load_or_exit(path: str, changes: Changes) -> TaskSpec:
+def load_or_exit(path: str, changes: Changes, **how: Any) -> TaskSpec:
     """The same; problems go to stderr, one a line, and end the command with code 2."""
     from runner.adapters.specfile import SpecError
 
     try:
-        return load(path, changes)
+        return load(path, changes, **how)
     except SpecError as error:
         tell_problems(error)
         raise click.exceptions.Exit(2) from error

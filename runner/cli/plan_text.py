@@ -19,6 +19,7 @@ def plan_lines(plan: Plan) -> list[str]:
         "price": _price(plan),
         "workspace": f"{spec.workspace.path}, isolation {spec.workspace.isolation}",
         "instruct": ", ".join(plan.instruction_files) or "no instruction files",
+        "skills": _skills(plan),
         "mode": _mode(spec),
         "caps": caps_in_words(spec),
         "context": _context(plan),
@@ -39,7 +40,7 @@ def plan_lines(plan: Plan) -> list[str]:
             f"  {t.name:<{name_width}}  {t.verdict if t.offered else 'not offered'}"
             for t in plan.tools
         ),
-        *(f"  warning: {line}" for line in plan.advice),
+        *(f"  warning: {line}" for line in (*plan.advice, *plan.warnings)),
         "",
         "system prompt",
         *_quote(plan.system),
@@ -71,6 +72,14 @@ def _readiness(plan: Plan) -> str:
 def _mode(spec: TaskSpec) -> str:
     mode, auto = spec.permission_mode, spec.auto_mode
     return mode if auto is None else f"{mode}, {auto.model} decides about calls no rule covers"
+
+
+def _skills(plan: Plan) -> str:
+    each = (
+        skill.name + (f" (allows {', '.join(skill.allowed_tools)})" if skill.allowed_tools else "")
+        for skill in plan.skills
+    )
+    return ", ".join(each) or "none"
 
 
 def _price(plan: Plan) -> str:

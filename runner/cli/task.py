@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.cli.conversation import converse, refuse_other_stream
 from runner.cli.look import HOME_OPTION, FolderPath, home_of, write_lines
 from runner.cli.options import (
     Changes,
@@ -21,12 +19,9 @@ from runner.cli.options import (
     load_or_exit,
     tell_problems,
 )
-from runner.cli.standard import cleaner, mask_stderr, stdout_for_one
+from runner.cli.running import run_once
 
 if TYPE_CHECKING:
-    from runner.adapters.ci_text import Ci
-    from runner.adapters.log import LogFormat
-    from runner.adapters.outlet import Outlet
     from runner.core.spec import TaskSpec
 
 NOT_READY = 78
@@ -53,6 +48,13 @@ NOT_READY = 78
     default="text",
     show_default=True,
     help="What stdout carries: the answer, the result, Claude's messages, or our events.",
+)
+@click.option(
+    "--input-format",
+    type=click.Choice(["text", "stream-json"]),
+    default="text",
+    show_default=True,
+    help="With stream-json the prompts are Claude's user messages on stdin, one a line.",
 )
 @click.option(
     "--include-partial-messages",
@@ -98,15 +100,18 @@ def run(context: click.Context, /, spec: str, **options: Any) -> None:
     changes = Changes(
         inputs=options.pop("inputs"), settings=options.pop("settings"), flags=flags_of(options)
     )
-    _refuse_idle_options(options)
-    task = load_or_exit(spec, changes)
-    options["resume"] = _session_to_resume(task, options)
+    refuse_idle_options(options, spec)
+    streamed = options["input_format"] == "stream-json"
+    task = load_or_exit(spec, changes, demand_prompt=not streamed)
+    options["resume"] = session_to_resume(task, options)
     if options["dry_run"]:
         context.exit(_rehearse(task, as_json=options["output_format"] == "json"))
-    context.exit(_run(task, options))
+    if streamed:
+        context.exit(converse(task, options, _no_agents))
+    context.exit(run_once(task, options))
 
 
-def _session_to_resume(task: TaskSpec, options: dict[str, Any]) -> str | None:
+def session_to_resume(task: TaskSpec, options: dict[str, Any]) -> str | None:
     """The session to go on with. An id that is none, unknown or ambiguous ends with code 2."""
     from runner.adapters.journal import SessionError, session_dir
     from runner.adapters.sessions import find_session, newest_session
@@ -122,7 +127,7 @@ def _session_to_resume(task: TaskSpec, options: dict[str, Any]) -> str | None:
         raise click.UsageError(str(error)) from error
 
 
-def _refuse_idle_options(options: dict[str, Any]) -> None:
+def refuse_idle_options(options: dict[str, Any], spec: str) -> None:
     """An option that would do nothing is a mistake, not a wish to be ignored."""
     resumes = options["resume"] is not None or options["newest"]
     if options["resume"] is not None and options["newest"]:
@@ -135,98 +140,13 @@ def _refuse_idle_options(options: dict[str, Any]) -> None:
     if options["include_partial_messages"] and not streams:
         text = "--include-partial-messages needs --output-format stream-json or events"
         raise click.UsageError(text)
+    refuse_other_stream(options, reads_spec=spec == "-")
     if options["dry_run"] and streams:
         raise click.UsageError("--dry-run has no stream: use --output-format text or json")
 
 
-def _run(task: TaskSpec, options: dict[str, Any]) -> int:
-    """Run, with the format on stdout and the progress on stderr; the exit code."""
-    from runner.adapters.undumpable import close_to_own_user
-
-    close_to_own_user(os.environ)
-    with stdout_for_one() as stdout:
-        from runner.adapters.outlet import Outlet
-
-        answer, talk = Outlet(stdout), Outlet(2)
-        try:
-            return _run_on(task, options, answer, talk)
-        finally:
-            with contextlib.suppress(KeyboardInterrupt):  # gives up on a reader that stalls
-                lost = answer.close()
-                if lost is not None:
-                    talk.write(f"error    stdout could not be written: {lost.strerror}\n")
-                talk.close()
-
-
-def _run_on(task: TaskSpec, options: dict[str, Any], answer: Outlet, talk: Outlet) -> int:
-    _begin_slow_import(task)
-    from runner import app
-    from runner.adapters.log import Line, Span, open_log
-    from runner.adapters.progress import Progress
-    from runner.adapters.secret_values import mask_of, names_to_forget
-    from runner.adapters.streams import format_sink
-    from runner.adapters.undumpable import forget
-
-    home = home_of(options["home"])
-    where = app.RunOptions(
-        home=home,
-        session_id=options["session_id"],
-        resume=options["resume"],
-        fork=options["fork"],
-        artifacts=None if options["artifacts"] is None else options["artifacts"].resolve(),
-    )
-    stdout = format_sink(
-        options["output_format"],
-        answer,
-        partial=options["include_partial_messages"],
-        hooks=options["include_hook_events"],
-        clean=cleaner(os.environ, is_terminal=answer.isatty()),
-    )
-    log_format, colour = _look(options["log_format"])
-    world = app.World()
-    mask = mask_of(task, world.environ)
-    mask_stderr(mask.text)
-    forget(names_to_forget(task, world.environ), os.environ)
-    with open_log(talk, log_format=log_format, colour=colour, ci=_ci(), mask=mask) as say:
-        progress = Progress(say, home=home, quiet=options["quiet"])
-        finished = app.run(task, where, (stdout, progress), world)
-        _keep_code(finished.exit_code)
-        for problem in finished.problems:
-            words: tuple[Span, ...] = (("warn", "warning"), ("plain", f"  {problem}"))
-            say(Line(event="reports", spans=words, level="warning"))
-        if log_format != "json":
-            talk.write("".join(f"{notice}\n" for notice in finished.notices))
-        return finished.exit_code
-
-
-def _begin_slow_import(task: TaskSpec) -> None:
-    """litellm takes seconds to import: everything else of the start-up happens meanwhile."""
-    from runner.adapters.preflight import is_embedded
-
-    if not is_embedded(task):
-        from runner.adapters.litellm_model import start_import
-
-        start_import()
-
-
-def _keep_code(code: int) -> None:
-    """The ending is written: a SIGTERM or SIGHUP from now on hurries the exit, not its code."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda *_: os._exit(code))
-
-
-def _look(wanted: LogFormat | None) -> tuple[LogFormat, bool]:
-    """The format of stderr, and whether it may have colour."""
-    terminal = os.isatty(2)
-    log_format = wanted or ("console" if terminal else "plain")
-    return log_format, terminal and log_format == "console" and not os.environ.get("NO_COLOR")
-
-
-def _ci() -> Ci | None:
-    from runner.adapters.ci_text import ci_of
-
-    return ci_of(os.environ)
+def _no_agents(_agents: object) -> TaskSpec:
+    raise ValueError("agents are not taken from the host program: name them in the spec")
 
 
 def _rehearse(task: TaskSpec, *, as_json: bool) -> int:

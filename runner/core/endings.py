@@ -210,7 +210,7 @@ EXIT_ROWS: tuple[ExitRow, ...] = (
         code=130,
         subtype=_EXEC,
         error_types=("cancelled",),
-        meaning="cancelled by SIGINT",
+        meaning="cancelled by SIGINT, or by the program that has it run",
         advice="nothing to fix",
     ),
     ExitRow(

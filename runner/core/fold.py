@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
-from runner.core import wire
+from runner.core import subagents, wire
+from runner.core.calls import attempt_over, charge, nothing_measured, use_model, with_thread
 from runner.core.events import (
     Abort,
     AssistantMessage,
@@ -42,22 +43,23 @@ from runner.core.events import (
     SessionTaskComplete,
     SessionUsageCheckpoint,
     SessionWarning,
+    SkillInvoked,
+    SubagentCompleted,
+    SubagentFailed,
+    SubagentStarted,
     SystemMessage,
     ToolExecutionComplete,
     ToolExecutionStart,
+    ToolSearchActivated,
     UserMessage,
 )
 from runner.core.hooks import stop_reason
-from runner.core.messages import (
-    CONTROL_TOOLS,
-    Usage,
-)
+from runner.core.messages import CONTROL_TOOLS
 from runner.core.resumption import resume
 from runner.core.shrink import (
     begin_compaction,
     cut_down,
     end_compaction,
-    measure,
     overflow,
     unmeasured,
 )
@@ -70,7 +72,9 @@ from runner.core.thread import (
     end_turn,
     hear_hook,
     hear_reply,
+    hear_skill,
     hear_user,
+    load_tools,
     start_turn,
     take_result,
 )
@@ -84,6 +88,8 @@ SAID_ONCE = frozenset({"parameter_left_out", "usage_not_reported"})
 NO_COMPACTION = "compaction_given_up"
 """The type of a warning after which nothing is compacted any more to save room."""
 
+FAILED_CHECKS = "verify"
+"""The source of a message that tells what failed."""
 
 UNCLASSIFIED = "permission_classifier_failed"
 """The type of a warning of an agent whose model call failed for good, without ending the run."""
@@ -101,9 +107,20 @@ def fold(records: Iterable[Record], start: State | None = None) -> State:
 def apply(state: State, record: Record) -> State:
     """The state after one more persisted record."""
     agent_id = record.agent_id or MAIN
-    after = _apply_event(state, agent_id, record.event)  # type: ignore[arg-type]  # seq is set
+    after = _apply_to(state, agent_id, record.event)  # type: ignore[arg-type]  # seq is set
     first = after.first_timestamp or record.timestamp
     return replace(after, first_timestamp=first, last_timestamp=record.timestamp)
+
+
+def _apply_to(state: State, agent_id: str, event: Persisted) -> State:
+    """To a sub-agent happens what happens to the main loop, in the run as it sees it."""
+    if agent_id not in state.agents or isinstance(event, _OF_A_SUBAGENT):
+        return _apply_event(state, agent_id, event)
+    child = _apply_event(subagents.projected(state, agent_id), MAIN, event)
+    return subagents.absorb(state, agent_id, event, child)
+
+
+_OF_A_SUBAGENT = (SubagentStarted, SubagentCompleted, SubagentFailed)
 
 
 def _apply_event(  # noqa: C901  # one arm an event, exhaustive
@@ -118,40 +135,44 @@ def _apply_event(  # noqa: C901  # one arm an event, exhaustive
             return resume(state, event)
         case RunnerSpec():
             spec = wire.decode(TaskSpec, event.spec)
-            asked = _use_model(state, spec.model)
+            asked = use_model(state, spec.model)
             task = spec.prompt if compaction_focus(spec.prompt) is None else state.task
-            return replace(asked, spec=spec, task=task, sentences=event.sentences)
+            agents = subagents.with_models_of_spec(state.agents)
+            return replace(asked, spec=spec, task=task, sentences=event.sentences, agents=agents)
         case RunnerPreflight():
             return replace(state, preflight=event)
         case SystemMessage(role="developer"):
-            return replace(_unmeasured(state), instructions=event.content)
+            return replace(nothing_measured(state), instructions=event.content)
         case SystemMessage():
             return replace(state, system=event.content)
         case UserMessage():
-            heard = _with(state, agent_id, hear_user(thread, event))
+            heard = with_thread(state, agent_id, hear_user(thread, event))
             heard = replace(heard, note=None, judged=None)
-            if event.source == STOP_HOOK and agent_id == MAIN:  # not the end: checks begin anew
-                return replace(heard, completion=None, verify_attempts=0)
-            return heard
+            if agent_id != MAIN or event.source not in (STOP_HOOK, FAILED_CHECKS):
+                return heard
+            made = 0 if event.source == STOP_HOOK else state.verify_attempts
+            return replace(heard, completion=None, verify_attempts=made)  # it was not the end
         case AssistantTurnStart():
             ledger = state.ledger.hold(agent_id, event.reserved_cost_usd)
-            turned = replace(_with(state, agent_id, start_turn(thread, event)), ledger=ledger)
+            turned = replace(with_thread(state, agent_id, start_turn(thread, event)), ledger=ledger)
             decided = {} if agent_id == MAIN else state.decided
             return replace(turned, judged=None, guarded=None, output_check=None, decided=decided)
         case SessionUsageCheckpoint():
-            return _charge(state, agent_id, thread, event)
+            return charge(state, agent_id, thread, event)
         case SessionCompactionStart():
             ledger = state.ledger.hold(agent_id, event.reserved_cost_usd)
-            return replace(_with(state, agent_id, begin_compaction(thread, event)), ledger=ledger)
+            return replace(
+                with_thread(state, agent_id, begin_compaction(thread, event)), ledger=ledger
+            )
         case SessionCompactionComplete():
-            over = _with(state, agent_id, end_compaction(thread, event))
+            over = with_thread(state, agent_id, end_compaction(thread, event))
             over = replace(over, ledger=state.ledger.release(agent_id))
-            return over if event.is_interrupted else _attempt_over(over)
+            return over if event.is_interrupted else attempt_over(over, agent_id)
         case AssistantMessage():
-            heard = _with(state, agent_id, hear_reply(thread, event))
-            return _attempt_over(heard, agent_id)
+            heard = with_thread(state, agent_id, hear_reply(thread, event))
+            return attempt_over(heard, agent_id)
         case ToolExecutionComplete(file=file):
-            taken = _with(state, agent_id, take_result(thread, event))
+            taken = with_thread(state, agent_id, take_result(thread, event))
             if event.tool_name not in CONTROL_TOOLS:  # those touch nothing
                 taken = replace(taken, judged=None, guarded=None)
             if file is None:
@@ -159,12 +180,19 @@ def _apply_event(  # noqa: C901  # one arm an event, exhaustive
             return replace(taken, known_files=state.known_files | {file.path: file.sha256})
         case AssistantTurnEnd():
             ledger = state.ledger.release(agent_id)
-            return replace(_with(state, agent_id, end_turn(thread, state.sentences)), ledger=ledger)
+            return replace(
+                with_thread(state, agent_id, end_turn(thread, state.sentences)), ledger=ledger
+            )
         case HookStart():
-            opened = {**state.open_hooks, event.hook_invocation_id: event}
+            opened = {**state.open_hooks, event.hook_invocation_id: (state.agent_id, event)}
             return replace(state, open_hooks=opened)
         case HookEnd():
-            return _close_hook(_with(state, agent_id, hear_hook(thread, event)), event)
+            return _close_hook(with_thread(state, agent_id, hear_hook(thread, event)), event)
+        case ToolSearchActivated(tool_names=names):
+            # What was measured is not what will be sent: the definitions are part of it.
+            return with_thread(state, agent_id, unmeasured(load_tools(thread, names)))
+        case SkillInvoked():
+            return with_thread(state, agent_id, hear_skill(thread, event))
         case PermissionCompleted():
             decided = {**state.decided, event.tool_call_id: event}
             return _note_decision(replace(state, decided=decided), thread, event)
@@ -188,10 +216,10 @@ def _apply_event(  # noqa: C901  # one arm an event, exhaustive
         case SessionError():
             asking = thread.open_turn is not None and thread.reply is None
             failed = replace(state, failure=state.failure or event)
-            return _attempt_over(failed) if asking else failed
+            return attempt_over(failed) if asking else failed
         case SessionModelChange():
             held = state.ledger.hold(agent_id, event.reserved_cost_usd)
-            return _use_model(_attempt_over(replace(state, ledger=held)), event.new_model)
+            return use_model(attempt_over(replace(state, ledger=held)), event.new_model)
         case Abort():
             return replace(state, abort=state.abort or event)
         case RunnerResult():
@@ -202,59 +230,22 @@ def _apply_event(  # noqa: C901  # one arm an event, exhaustive
             return state
         case AssistantReasoning() | PermissionRequested() | RunnerVerifyStart():
             return state
+        case SubagentStarted():
+            return subagents.begin(state, agent_id, event)
+        case SubagentCompleted() | SubagentFailed():
+            return subagents.end(state, agent_id, event)
         case ToolExecutionStart():
             started = {**thread.started, event.tool_call_id: event.effect}
-            return _with(state, agent_id, replace(thread, started=started))
+            return with_thread(state, agent_id, replace(thread, started=started))
         case _:
             assert_never(event)
-
-
-def _with(state: State, agent_id: str, thread: Thread) -> State:
-    return replace(state, threads={**state.threads, agent_id: thread})
-
-
-def _attempt_over(state: State, agent_id: str = MAIN) -> State:
-    """The model that is asked has answered, or failed to; an agent may have one of its own."""
-    model = state.model if agent_id == MAIN else state.threads[agent_id].model
-    over = state.attempts_over.get(model, 0) + 1
-    return replace(state, attempts_over={**state.attempts_over, model: over})
-
-
-def _use_model(state: State, model: str) -> State:
-    """Ask this model next. Another one counts tokens differently, so no measurement stands."""
-    if model == state.model:
-        return state
-    other = _unmeasured(state)
-    threads = {n: replace(thread, refused_tokens=None) for n, thread in other.threads.items()}
-    return replace(other, threads=threads, model=model)
-
-
-def _unmeasured(state: State) -> State:
-    threads = {name: unmeasured(thread) for name, thread in state.threads.items()}
-    return replace(state, threads=threads)
-
-
-def _charge(state: State, agent_id: str, thread: Thread, event: SessionUsageCheckpoint) -> State:
-    usage = Usage(
-        input_tokens=event.input_tokens,
-        output_tokens=event.output_tokens,
-        cache_read_tokens=event.cache_read_tokens,
-        cache_write_tokens=event.cache_write_tokens,
-        reasoning_tokens=event.reasoning_tokens,
-    )
-    if usage.prompt_tokens:  # a call without usage weighed nothing
-        thread = measure(thread, usage.prompt_tokens, state.prefix_bytes)
-    return replace(
-        _with(state, agent_id, thread),
-        ledger=state.ledger.settle(agent_id, event),
-        usage=state.usage + usage if agent_id == MAIN else state.usage,
-    )
 
 
 def _close_hook(state: State, end: HookEnd) -> State:
     still = {name: s for name, s in state.open_hooks.items() if name != end.hook_invocation_id}
     stop = state.hook_stop or stop_reason(end)
-    return replace(state, open_hooks=still, hook_stop=stop, guarded=None)
+    judged = state.judged if end.hook_event_name == "SessionEnd" else None  # the run is judged then
+    return replace(state, open_hooks=still, hook_stop=stop, guarded=None, judged=judged)
 
 
 def _note_decision(state: State, thread: Thread, event: PermissionCompleted) -> State:
@@ -272,22 +263,22 @@ def _note_decision(state: State, thread: Thread, event: PermissionCompleted) -> 
 def _note_warning(state: State, agent_id: str, event: SessionWarning) -> State:
     if event.reserved_cost_usd is not None:  # another attempt of the open call
         held = state.ledger.hold(agent_id, event.reserved_cost_usd)
-        return _attempt_over(replace(state, ledger=held), agent_id)
+        return attempt_over(replace(state, ledger=held), agent_id)
     if event.warning_type == UNCLASSIFIED:
-        return _attempt_over(state, agent_id)
+        return attempt_over(state, agent_id)
     if event.survivors:
         return replace(state, survivors=(*state.survivors, *event.survivors))
     if event.warning_type in SAID_ONCE:
         return replace(state, said=state.said | {event.message})
     if event.current_tokens is not None:  # the open call was refused as too long
         thread = overflow(state.threads.get(agent_id, Thread()), event.current_tokens)
-        return _attempt_over(_with(state, agent_id, thread))
+        return attempt_over(with_thread(state, agent_id, thread))
     if event.max_message_bytes is not None:
         thread = cut_down(state.threads.get(agent_id, Thread()), max(event.max_message_bytes, 1))
-        return _with(state, agent_id, thread)
+        return with_thread(state, agent_id, thread)
     if event.warning_type == NO_COMPACTION:
         thread = replace(state.threads.get(agent_id, Thread()), without_compaction=True)
-        return _with(state, agent_id, thread)
+        return with_thread(state, agent_id, thread)
     if event.warning_type in CAPS and state.tripped is None:
         return replace(state, tripped=event)
     return state

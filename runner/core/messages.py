@@ -15,6 +15,15 @@ FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 OUTPUT_TOOL = "StructuredOutput"
 """Takes the object that `output_schema` asks for; offered when there is one."""
 
+MCP_PREFIX = "mcp__"
+"""What the names of tools of MCP servers begin with: `mcp__SERVER__TOOL`."""
+
+AGENT_TOOL = "Agent"
+"""Starts a sub-agent; its calls are carried out by the engine."""
+
+SKILL_TOOL = "Skill"
+"""Gives the model the text of a skill."""
+
 CONTROL_TOOLS = frozenset({"task_complete", "task_blocked", OUTPUT_TOOL})
 """Tools that steer the run and touch nothing; they are answered by the decision table itself."""
 
@@ -95,12 +104,14 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """A tool as the model sees it. `read_only` calls of one reply may run together."""
+    """A tool as the model sees it. `read_only` calls of one reply may run together. One that
+    `checks_itself` compares arguments with its schema, which strangers may have written."""
 
     name: str
     description: str
     input_schema: Mapping[str, Any]
     read_only: bool = False
+    checks_itself: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

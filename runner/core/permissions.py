@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, Literal
 
 from runner.core import bash_rules, path_patterns, rules
+from runner.core.messages import MCP_PREFIX
 from runner.core.rules import COMMAND_TOOL, Rule
 from runner.core.sensitive_paths import sensitive_part
 from runner.core.spec import TaskSpec
@@ -24,6 +25,7 @@ VerdictKind = Literal[
     "denied-by-rules",
     "denied-no-approval-rule-and-could-not-request-from-user",
     "denied-by-permission-request-hook",
+    "denied-interactively-by-user",
 ]
 
 FREE_KINDS = frozenset({"read", "custom-tool"})
@@ -63,8 +65,13 @@ class Verdict:
 
 def offered(spec: TaskSpec, names: tuple[str, ...]) -> tuple[str, ...]:
     """The built-in tools the model is shown: `tools`, less the bare names that are denied."""
-    wanted = names if spec.tools is None else tuple(n for n in names if n in spec.tools)
+    wanted = tuple(name for name in names if _is_wanted(spec, name))
     return tuple(name for name in wanted if not removed(spec, name))
+
+
+def _is_wanted(spec: TaskSpec, name: str) -> bool:
+    """`tools` is about the built-in tools; which of a server's are wanted stands beside it."""
+    return spec.tools is None or name in spec.tools or name.startswith(MCP_PREFIX)
 
 
 def removed(spec: TaskSpec, tool: str) -> bool:

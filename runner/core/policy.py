@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from runner.core import compaction, hook_steps, protection, stops, structured, turns, verification
+from runner.core import (
+    compaction,
+    hook_steps,
+    protection,
+    spawning,
+    stops,
+    structured,
+    turns,
+    verification,
+)
 from runner.core.control import (
     accepted_control,
     answer_control,
@@ -79,6 +88,20 @@ RULES: tuple[Rule, ...] = (
         applies=hook_steps.stopped_unrecorded,
         then="record it as the failure that ends the run",
         step=hook_steps.record_stop,
+    ),
+    Rule(
+        name="stopping_with_open_agents",
+        when="an abort, cap or failure is recorded and a sub-agent is open",
+        applies=lambda state: stops.stopping(state) and spawning.has_open(state),
+        then="close what is open of it, the innermost first, and record it as failed",
+        step=spawning.close,
+    ),
+    Rule(
+        name="agent_left_open",
+        when="a sub-agent is open and the call that started it is answered",
+        applies=spawning.is_left_open,
+        then="close it like that",
+        step=spawning.close,
     ),
     Rule(
         name="stopping_with_open_calls",
@@ -193,6 +216,20 @@ RULES: tuple[Rule, ...] = (
         step=hook_steps.work_on,
     ),
     Rule(
+        name="completion_unproved",
+        when="a completion was accepted, and hooks ran since the checks judged the work",
+        applies=lambda state: stops.accepted(state) and verification.unchecked(state),
+        then="run the checks of the spec",
+        step=verification.check,
+    ),
+    Rule(
+        name="completion_disproved",
+        when="a completion was accepted, and a check failed after it",
+        applies=lambda state: stops.accepted(state) and verification.rejected(state),
+        then="say what failed; the completion no longer stands",
+        step=verification.send_back,
+    ),
+    Rule(
         name="completed",
         when="a completion was accepted",
         applies=stops.accepted,
@@ -249,6 +286,14 @@ RULES: tuple[Rule, ...] = (
         step=stops.finish_denied,
     ),
     Rule(
+        name="answer_refused",
+        when="autopilot is off, the reply has no calls and a Stop hook wants more, at most 8 times "
+        "in a row",
+        applies=lambda state: turns.answered(state) and hook_steps.stop_refused(state),
+        then="say its reason",
+        step=hook_steps.work_on,
+    ),
+    Rule(
         name="answer_unchecked",
         when="autopilot is off, the reply has no calls and the checks have not judged the work",
         applies=lambda state: turns.answered(state) and verification.unchecked(state),
@@ -268,14 +313,6 @@ RULES: tuple[Rule, ...] = (
         applies=lambda state: turns.answered(state) and hook_steps.stop_unasked(state),
         then="ask them",
         step=hook_steps.ask_stop,
-    ),
-    Rule(
-        name="answer_refused",
-        when="autopilot is off, the reply has no calls and a Stop hook wants more, at most 8 times "
-        "in a row",
-        applies=lambda state: turns.answered(state) and hook_steps.stop_refused(state),
-        then="say its reason",
-        step=hook_steps.work_on,
     ),
     Rule(
         name="plain_answer",

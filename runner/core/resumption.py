@@ -8,18 +8,20 @@ from runner.core.events import SessionResume
 from runner.core.ledger import Ledger
 from runner.core.messages import Usage
 from runner.core.state import State
-from runner.core.thread import fresh_counters, past_its_ending
+from runner.core.subagents import going_on
+from runner.core.thread import Thread, fresh_counters, past_its_ending
 
 
 def resume(state: State, event: SessionResume) -> State:
     """Go on: the last ending no longer stands, unless it was a completion nobody recorded."""
     ended = state.ended
-    threads = {n: replace(t, command=None, compacted=None) for n, t in state.threads.items()}
+    threads = {n: _calmed(t) for n, t in state.threads.items()}
     if ended:
         threads = {name: past_its_ending(thread) for name, thread in threads.items()}
     going = replace(
         state,
         threads=threads,
+        agents=going_on(state.agents),
         abort=None,
         tripped=None,
         failure=None,
@@ -45,3 +47,10 @@ def resume(state: State, event: SessionResume) -> State:
         return going
     fresh = {name: fresh_counters(thread) for name, thread in threads.items()}
     return replace(going, threads=fresh, ledger=Ledger(), usage=Usage(), denials=(), survivors=())
+
+
+def _calmed(thread: Thread) -> Thread:
+    """Without what was asked for by hand, and without what skills allowed: the files they stand in
+    may be others now."""
+    skills = tuple(replace(skill, allowed_tools=()) for skill in thread.skills)
+    return replace(thread, command=None, compacted=None, skills=skills)

@@ -21,6 +21,10 @@ EVERYTHING = "**"
 """The pattern that `require_changes: true` and `forbid_changes: true` stand for."""
 
 
+ALL_SKILLS = ("all",)
+"""`skills: all`: every skill of the workspace, none of which allows anything."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputSpec:
     """A declared input, used in the prompt as `{{ inputs.name }}`.
@@ -194,20 +198,70 @@ class HookGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class McpServerSpec:
+    """An MCP server: a program that is started here, or an address.
+
+    `tools` are those of its tools that are wanted; None is all. One that is `required` and not
+    there is an error before anything is paid; another one is a warning. The tools of one that
+    `always_load` are never kept back for a search.
+    """
+
+    wire_case: ClassVar = "snake"
+    type: Literal["stdio", "http", "sse"] = "stdio"
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    url: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    tools: tuple[str, ...] | None = None
+    required: bool = False
+    always_load: bool = field(default=False, metadata={"wire": "alwaysLoad"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSpec:
+    """A sub-agent: `description` says when to use it, `prompt` is its system prompt.
+
+    None is what the agent that starts it has: its tools, `model`, `effort`, `permission_mode`, and
+    its `max_turns`, which each counts for itself. `skills` are told to it in full. `source` is no
+    key: the file it was read from, or nothing for the spec itself.
+    """
+
+    wire_case: ClassVar = "camel"
+    description: str
+    prompt: str
+    tools: tuple[str, ...] | None = None
+    disallowed_tools: tuple[str, ...] = ()
+    model: str | None = None
+    effort: Effort | None = None
+    max_turns: int | None = None
+    permission_mode: PermissionMode | None = None
+    skills: tuple[str, ...] = ()
+    source: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsSpec:
-    """The finer limits. Durations are seconds, sizes are bytes."""
+    """The finer limits. Durations are seconds, sizes are bytes.
+
+    `max_subagents` may be open at once, `max_subagent_depth` deep: one that the main agent starts
+    is at depth 1.
+    """
 
     wire_case: ClassVar = "snake"
     start: float = 60.0
     model_idle: float = 120.0
     model_call: float = 600.0
     tool: float = 600.0
+    mcp_start: float = 30.0
     hook: float = 60.0
     shutdown_grace: float = 8.0
     max_tool_output_bytes: int = 30_000
     max_verify_attempts: int = 3
     max_structured_output_retries: int = 5
     max_resumes: int = 3
+    max_subagent_depth: int = 3
+    max_subagents: int = 20
     min_output_tokens: int = 256
     durability: Durability = "event"
 
@@ -255,6 +309,10 @@ class TaskSpec:
     output_schema: Mapping[str, Any] | None = None
     sandbox: SandboxSpec = SandboxSpec()
     hooks: Mapping[str, tuple[HookGroup, ...]] = field(default_factory=dict)
+    mcp_servers: Mapping[str, McpServerSpec] = field(default_factory=dict)
+    tool_search: str = "auto"
+    agents: Mapping[str, AgentSpec] = field(default_factory=dict)
+    skills: tuple[str, ...] = ALL_SKILLS
     env: EnvSpec = EnvSpec()
     secrets: tuple[str, ...] = ()
     pricing: Mapping[str, PricingSpec] | None = None

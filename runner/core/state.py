@@ -21,6 +21,9 @@ from runner.core.events import (
     SessionStart,
     SessionTaskComplete,
     SessionWarning,
+    SubagentCompleted,
+    SubagentFailed,
+    SubagentStarted,
 )
 from runner.core.ledger import Ledger
 from runner.core.messages import (
@@ -35,6 +38,30 @@ MAIN = ""
 
 CLASSIFIER = "permission-classifier"
 """The agent id of the model that decides in mode auto."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subagent:
+    """A sub-agent, beyond its thread: what for the main loop stands in `State` itself.
+
+    `model` is the fallback that took over, `tokens` and `tool_calls` are what it came to so far.
+    """
+
+    started: SubagentStarted
+    ended: SubagentCompleted | SubagentFailed | None = None
+    system: str = ""
+    model: str | None = None
+    known_files: dict[str, str] = field(default_factory=dict)
+    decided: Mapping[str, PermissionCompleted] = field(default_factory=dict)
+    tripped: SessionWarning | None = None
+    failure: SessionError | None = None
+    tokens: int = 0
+    tool_calls: int = 0
+
+    @property
+    def parent(self) -> str:
+        """The agent that started it."""
+        return self.started.parent_agent_id or MAIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +83,14 @@ class State:
     `output` is the object that fits the output schema, `output_check` the last verdict on one as
     long as the reply stands, `output_attempts` how many did not fit.
     `decided` is what was decided about calls of the main loop's last turn.
-    `open_hooks` have begun and not ended; `hook_stop` is why a hook wants the run to end.
+    `open_hooks` have begun and not ended, each with its agent; `hook_stop` is why a hook wants the
+    run to end.
+    `agents` are the sub-agents by agent id. `agent_id` is whose state it is: a sub-agent sees the
+    run as if it were the main loop.
     """
 
+    agent_id: str = MAIN
+    agents: Mapping[str, Subagent] = field(default_factory=dict)
     spec: TaskSpec | None = None
     model: str = ""
     sentences: Mapping[str, str] = field(default_factory=dict)
@@ -86,7 +118,7 @@ class State:
     output_attempts: int = 0
     violation: RunnerProtectionCheck | None = None
     decided: Mapping[str, PermissionCompleted] = field(default_factory=dict)
-    open_hooks: Mapping[str, HookStart] = field(default_factory=dict)
+    open_hooks: Mapping[str, tuple[str, HookStart]] = field(default_factory=dict)
     hook_stop: str | None = None
     tripped: SessionWarning | None = None
     abort: Abort | None = None

@@ -26,9 +26,10 @@ class RunTools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Say:
-    """Record these facts; nothing else has to happen."""
+    """Record these facts; nothing else has to happen. `agent_id`: they are this sub-agent's."""
 
     events: tuple[Persisted, ...]
+    agent_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.core import hook_steps, protection
+from runner.core import hook_steps, protection, verification
 from runner.core.endings import Ending, error_type_of
 from runner.core.events import (
     SessionError,
@@ -12,12 +12,14 @@ from runner.core.limits import budget_reached, turns_left
 from runner.core.state import State
 from runner.core.steps import Finish, Say, Step
 
+_CANCELLERS = {"interrupt": "the program that has it run"}
+
 CAPPED = frozenset({"error_max_turns", "error_max_budget_usd", "error_timeout"})
 
 
 def stop(state: State) -> Ending | None:
     """The ending that a recorded abort, cap or failure asks for, in order of precedence."""
-    done = state.completion is not None and state.completion.success
+    done = accepted(state) and not verification.in_doubt(state)
     if interrupted(state) and state.abort is not None:
         return _cancelled(state.abort.cause)
     if (violated := protection.violated(state)) is not None:
@@ -49,8 +51,8 @@ def _failed(failure: SessionError) -> Ending:
 def _cancelled(cause: str) -> Ending:
     return Ending(
         subtype="error_during_execution",
-        error_type="cancelled" if cause == "SIGINT" else "terminated",
-        message=f"Cancelled by {cause}",
+        error_type="cancelled" if cause in ("SIGINT", "interrupt") else "terminated",
+        message=f"Cancelled by {_CANCELLERS.get(cause, cause)}",
     )
 
 

@@ -38,9 +38,10 @@ class FileCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebCall:
-    """The host a call would reach."""
+    """The host and the port a call would reach. The host is a plain name or address."""
 
     host: str
+    port: int = 443
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

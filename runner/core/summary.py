@@ -213,7 +213,14 @@ def _content(state: State, reply: ModelReply) -> str:
     if window is not None:
         most = min(most, int(window * TASK_SHARE / state.main.density))
     template = state.sentences.get("compacted", "{task}\n\n{summary}")
-    return _fill(template, task=fit(state.task, most), summary=said)
+    return _fill(template, task=fit(_task(state), most), summary=said)
+
+
+def _task(state: State) -> str:
+    """What the agent was asked to do: a sub-agent by its first message."""
+    if state.agent_id == MAIN:
+        return state.task
+    return next((said.text for said in state.main.messages if isinstance(said, User)), "")
 
 
 def _fill(template: str, **values: str) -> str:

@@ -12,6 +12,7 @@ from runner.core.events import (
     HookEnd,
     SessionCompactionComplete,
     SessionCompactionStart,
+    SkillInvoked,
     ToolExecutionComplete,
     UserMessage,
 )
@@ -37,6 +38,9 @@ COMMAND = "/compact"
 HOOK_CONTEXT = "hook"
 """The source of a message that says what hooks add."""
 
+RESUMED = "resume"
+"""The source of a message that says that the session goes on."""
+
 STOP_HOOK = "stop_hook"
 """The source of a message with which a hook keeps the agent from stopping."""
 
@@ -60,7 +64,8 @@ class Thread:
 
     `heard` are the answers of hooks since the last turn began, by event and subject; `hooks_due`
     the handlers a finished call is still to be told to; `told` what hooks add to the conversation,
-    until it is said; `stop_blocks` how often in a row hooks kept the agent from stopping.
+    until it is said; `stop_blocks` how often in a row hooks kept the agent from stopping. `skills`
+    were invoked, and their rules are in force.
     """
 
     messages: History = History()
@@ -104,6 +109,8 @@ class Thread:
     hooks_due: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     told: tuple[str, ...] = ()
     stop_blocks: int = 0
+    skills: tuple[SkillInvoked, ...] = ()
+    loaded: tuple[str, ...] = ()
 
     @property
     def view(self) -> tuple[Message, ...]:
@@ -128,18 +135,28 @@ def hear_user(thread: Thread, event: UserMessage) -> Thread:
     """Something was told to the agent: its last reply is answered."""
     nudge = 1 if event.is_autopilot_continuation else 0
     sent_on = event.source == STOP_HOOK
-    focus = compaction_focus(event.content) if event.source in (None, "resume") else None
+    focus = compaction_focus(event.content) if event.source in (None, RESUMED) else None
     if focus is not None:
         return replace(thread, command=focus, reply=None)
     return replace(
         remember(thread, User(text=event.content)),
         reply=None,
         told=() if event.source == HOOK_CONTEXT else thread.told,
+        skills=_still_in_force(thread, event.source),
         stop_blocks=thread.stop_blocks + (1 if sent_on else 0),
         same_text_in_a_row=0 if sent_on else thread.same_text_in_a_row,  # that has its own cap
         nudges=thread.nudges + nudge,
         continues=thread.continues + nudge,
     )
+
+
+def _still_in_force(thread: Thread, source: str | None) -> tuple[SkillInvoked, ...]:
+    """The skills a message leaves in force. What the runner says (a nudge, what failed) ends those
+    that the agent took up by itself, and another prompt every one."""
+    if source in (HOOK_CONTEXT, RESUMED):
+        return thread.skills
+    kept = (skill for skill in thread.skills if skill.trigger != "agent-invoked")
+    return () if source is None else tuple(kept)
 
 
 def compaction_focus(text: str) -> str | None:
@@ -241,6 +258,18 @@ def hear_hook(thread: Thread, end: HookEnd) -> Thread:
     )
 
 
+def hear_skill(thread: Thread, event: SkillInvoked) -> Thread:
+    """A skill was invoked; without a call of the agent its text is told as a message of its own."""
+    told = () if event.trigger == "agent-invoked" else (User(text=event.content),)
+    return replace(remember(thread, *told), skills=(*thread.skills, event))
+
+
+def load_tools(thread: Thread, names: tuple[str, ...]) -> Thread:
+    """Tools that were kept back are shown from now on; each once."""
+    new = tuple(name for name in names if name not in thread.loaded)
+    return replace(thread, loaded=(*thread.loaded, *new))
+
+
 def end_turn(thread: Thread, sentences: Mapping[str, str]) -> Thread:
     """The turn is over: the reply and its results join the history."""
     reply = thread.reply
@@ -274,6 +303,7 @@ def past_its_ending(thread: Thread) -> Thread:
         heard={},
         hooks_due={},
         stop_blocks=0,
+        skills=(),
         overflowed=False,
         recovering=False,
         command=None,
@@ -297,4 +327,5 @@ def fresh_counters(thread: Thread) -> Thread:
         kept_from=thread.kept_from,
         max_message_bytes=thread.max_message_bytes,
         refused_tokens=thread.refused_tokens,
+        loaded=thread.loaded,
     )

@@ -18,7 +18,7 @@ from runner.core.events import (
     UserMessage,
 )
 from runner.core.limits import continues_left
-from runner.core.messages import CONTROL_TOOLS
+from runner.core.messages import AGENT_TOOL, CONTROL_TOOLS
 from runner.core.state import State
 from runner.core.steps import Finish, RunTools, Say, Step
 
@@ -52,7 +52,8 @@ def close_calls(state: State) -> Step:
     for call in state.main.pending:
         code: ErrorCode = "not_run" if state.abort is None else "cancelled"
         if code == "not_run" and call.id in state.main.started:
-            code = "interrupted"  # it may have had its effect: never say that it was not run
+            # It may have had its effect: never say that it was not run.
+            code = "cancelled" if call.name == AGENT_TOOL else "interrupted"
         text = state.sentences.get(code, code)
         events += answer(state, call, ToolError(message=text, code=code))
     return Say(events=tuple(events))

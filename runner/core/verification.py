@@ -13,6 +13,7 @@ from runner.core.events import (
     UserMessage,
     VerifyCheck,
 )
+from runner.core.fold import FAILED_CHECKS
 from runner.core.spec import TaskSpec
 from runner.core.state import State
 from runner.core.steps import Finish, Say, Step, Verify
@@ -58,9 +59,14 @@ def rejected_completion(state: State) -> SessionTaskComplete:
     return SessionTaskComplete(success=False, outcome="continue", reason=_reason(state.judged))
 
 
+def in_doubt(state: State) -> bool:
+    """Nobody can say that the work passes: it was not judged as it is, or it failed."""
+    return unchecked(state) or rejected(state)
+
+
 def send_back(state: State) -> Step:
-    """Without autopilot: the failure is the next thing the user says."""
-    events: tuple[Persisted, ...] = (UserMessage(content=rejection(state), source="verify"),)
+    """The failure is the next thing the user says; a completion no longer stands."""
+    events: tuple[Persisted, ...] = (UserMessage(content=rejection(state), source=FAILED_CHECKS),)
     return Say(events=(rejected_completion(state), *events))
 
 

@@ -120,14 +120,16 @@ class ClaudeView:
             "init",
             cwd=event.workspace,
             tools=[tool.name for tool in event.tools],
-            mcp_servers=[],
+            mcp_servers=[
+                {"name": server.name, "status": server.status} for server in event.mcp_servers
+            ],
             model=session.selected_model if session else "",
             permissionMode=self.permission_mode,
             apiKeySource="none",
             claude_code_version=event.versions.get("runner", ""),
-            slash_commands=[],
+            slash_commands=[s.name for s in event.skills if s.user_invocable is not False],
             output_style="default",
-            skills=[],
+            skills=[skill.name for skill in event.skills],
             plugins=[],
             agents=[],
         )

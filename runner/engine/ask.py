@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.core import context
+from runner.core import context, deferral
 from runner.core.events import (
     AssistantMessage,
     AssistantReasoning,
@@ -12,11 +12,17 @@ from runner.core.events import (
     SessionWarning,
     ToolRequest,
 )
-from runner.core.messages import ModelReply
+from runner.core.messages import ModelReply, ModelRequest
 from runner.engine.call import BudgetRefused, ModelCall, prepare
 from runner.engine.compact import show_context
 from runner.engine.engine import Engine
 from runner.ports import ModelError
+
+
+def request(engine: Engine) -> ModelRequest:
+    """The next request, as far as its tools are shown yet."""
+    state = engine.recorder.state
+    return context.request(state, deferral.shown(state, engine.offered))
 
 
 async def ask_model(engine: Engine) -> None:
@@ -24,7 +30,7 @@ async def ask_model(engine: Engine) -> None:
     recorder = engine.recorder
     show_context(engine)
     try:
-        call = await prepare(engine, context.request(recorder.state, engine.offered))
+        call = await prepare(engine, request(engine))
     except BudgetRefused as refused:
         recorder.record(SessionWarning(warning_type="error_max_budget_usd", message=str(refused)))
         return

@@ -242,6 +242,7 @@ class ModelCall:
                 error_message=error.message,
                 failure_kind="transport" if error.status_code is None else "api",
                 duration_ms=self._since_ms(started),
+                source="subagent" if self.engine.recorder.state.agent_id else "top_level",
                 status_code=error.status_code,
             )
         )

@@ -30,7 +30,7 @@ def decided_before(engine: Engine, call: ToolCall) -> Verdict | None:
     decision = engine.recorder.state.decided.get(call.id)
     if decision is None:
         return None
-    close_question(engine)  # the run was killed between the two
+    close_question(engine, call)  # the run was killed between the two
     return Verdict(kind=decision.result["kind"], reason=decision.reason)
 
 
@@ -42,7 +42,7 @@ async def classify(engine: Engine, call: ToolCall) -> Verdict:
     """
     state = engine.recorder.state
     auto, thread = state.need.auto_mode, _thread(engine)
-    turn_id = f"{state.main.open_turn}.{call.id}"
+    turn_id = _turn_id(engine, call)
     if thread.open_turn == turn_id and thread.reply is not None:
         return ruled(read_answer(thread.reply.text))
     close_question(engine)
@@ -98,12 +98,22 @@ async def _answer(call: ModelCall, turn_id: str) -> Verdict:
     return ruled(read_answer(reply.text))
 
 
-def close_question(engine: Engine) -> None:
-    """The question is over, if there is one. Raises `JournalError`."""
+def close_question(engine: Engine, about: ToolCall | None = None) -> None:
+    """The question is over, if there is one: any, or the one about this call.
+
+    Raises `JournalError`.
+    """
     thread = _thread(engine)
-    if thread.open_turn is not None:
+    meant = about is None or thread.open_turn == _turn_id(engine, about)
+    if thread.open_turn is not None and meant:
         ended = AssistantTurnEnd(turn_id=thread.open_turn, model=thread.model)
         engine.recorder.record(ended, CLASSIFIER)
+
+
+def _turn_id(engine: Engine, call: ToolCall) -> str:
+    """The turn of the question about a call; other agents may make calls of the same id."""
+    state = engine.recorder.state
+    return f"{state.agent_id}.{state.main.open_turn}.{call.id}".removeprefix(".")
 
 
 def _thread(engine: Engine) -> Thread:

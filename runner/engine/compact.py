@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runner.core import context, summary
+from runner.core.deferral import shown
 from runner.core.events import CompactionTokens, CompactionTrigger, SessionError, SessionWarning
 from runner.core.fold import NO_COMPACTION
 from runner.core.messages import Usage
@@ -27,7 +28,7 @@ async def compact(engine: Engine, trigger: CompactionTrigger) -> None:
         return
     recorder = engine.recorder
     state = recorder.state
-    asked = summary.summary_request(state, engine.offered)
+    asked = summary.summary_request(state, shown(state, engine.offered))
     try:
         call = await prepare(engine, asked, added=summary.wish(asked), is_shown=False)
         sent = replace(asked, max_output_tokens=call.reservation.max_output_tokens)

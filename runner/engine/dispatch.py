@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import contextlib
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from jsonschema import Draft202012Validator
 
 from runner.core import wire
+from runner.core.deferral import is_kept_back
 from runner.core.events import (
     ErrorCode,
     FileEffect,
-    ToolContent,
-    ToolError,
-    ToolExecutionComplete,
     ToolExecutionPartialResult,
     ToolExecutionStart,
 )
 from runner.core.hooks import Ruling
-from runner.core.messages import ToolCall
+from runner.core.limits import budget_reached
+from runner.core.messages import AGENT_TOOL, ToolCall
 from runner.core.permissions import Verdict, removed
 from runner.core.truncate import fit
-from runner.engine.engine import Engine
-from runner.engine.permit import ask_hooks, hooks_after, permit, record_decision
+from runner.engine.engine import Crew, Engine
+from runner.engine.permit import ask_hooks, permit, record_decision
+from runner.engine.results import bounded, complete, fail, open_turn
 from runner.ports import (
     FileTool,
     JournalError,
@@ -37,7 +35,6 @@ from runner.ports import (
     ToolContext,
     ToolDenied,
     ToolFailure,
-    ToolOutput,
 )
 
 BACKSTOP_S = 10.0
@@ -63,10 +60,11 @@ async def run_tools(engine: Engine, calls: tuple[ToolCall, ...]) -> None:
             admitted.append(ready)
         if engine.recorder.state.hook_stop is not None:
             break
+    together: list[asyncio.Task[None]] = []
     try:
         async with asyncio.TaskGroup() as group:
             for call, tool in admitted:
-                group.create_task(_run_one(engine, call, tool))
+                together.append(group.create_task(_carry_out(engine, call, tool, together)))
     except* JournalError as broken:
         failure = broken
     else:
@@ -93,13 +91,13 @@ async def _admit(engine: Engine, call: ToolCall) -> tuple[ToolCall, Tool] | None
                 tool_call_id=call.id,
                 tool_name=call.name,
                 arguments=call.arguments,
-                turn_id=_turn_id(engine),
+                turn_id=open_turn(engine),
                 effect=effect,
             )
         )
     if refusal is not None or tool is None:
         assert refusal is not None  # without a tool there is one
-        _fail(engine, call, refusal.code, refusal.message)
+        fail(engine, call, refusal.code, refusal.message)
         return None
     return call, tool
 
@@ -134,8 +132,13 @@ def _malformed(engine: Engine, call: ToolCall, tool: Tool | None) -> _Refusal | 
         listing = ", ".join(sorted(shown))
         message = f"there is no tool `{call.name}`; the tools are {listing}"
         return _Refusal(code="unknown_tool", message=message)
+    if is_kept_back(engine.recorder.state, call.name):
+        message = f"{call.name} is not loaded yet: call ToolSearch with `select:{call.name}` first"
+        return _Refusal(code="unknown_tool", message=message)
     if call.problem is not None:
         return _Refusal(code="invalid_arguments", message=call.problem)
+    if tool.spec.checks_itself:
+        return None
     problems = _schema_problems(tool.spec.name, tool, call.arguments)
     if problems:
         return _Refusal(code="invalid_arguments", message="\n".join(problems))
@@ -162,116 +165,84 @@ def _denial(engine: Engine, call: ToolCall, reason: str) -> _Refusal:
     return _Refusal(code="denied", message=text)
 
 
+async def _carry_out(
+    engine: Engine, call: ToolCall, tool: Tool, together: Sequence[asyncio.Task[None]]
+) -> None:
+    """One call of a batch. Of all the agents of a run only one changes something at a time.
+
+    A sub-agent that spent the last of the budget, or was told by a hook that the run has to stop,
+    ends the whole batch.
+    """
+    if call.name == AGENT_TOOL and engine.crew is not None:
+        await _run_agent(engine, engine.crew, call)
+        state = engine.recorder.state
+        if budget_reached(state) or state.hook_stop is not None:
+            for other in together:
+                if other is not asyncio.current_task():
+                    other.cancel()
+        return
+    async with contextlib.nullcontext() if tool.spec.read_only else engine.effects:
+        await _run_one(engine, call, tool)
+
+
+async def _run_agent(engine: Engine, crew: Crew, call: ToolCall) -> None:
+    """Cancelled: nothing is recorded. The table closes the sub-agent, and then answers the call."""
+    started = engine.clock.monotonic()
+    try:
+        output = bounded(engine, await crew.spawn(engine, call))
+    except ToolFailure as failure:
+        fail(engine, call, "failed", str(failure), started)
+    else:
+        complete(engine, call, output, started)
+
+
 async def _run_one(engine: Engine, call: ToolCall, tool: Tool) -> None:
     context = _context(engine, call)
     started = engine.clock.monotonic()
     backstop = asyncio.timeout(context.timeout_s + BACKSTOP_S)
     try:
         async with backstop:
-            output = _bounded(engine, await tool.run(call.arguments, context))
+            output = bounded(engine, await tool.run(call.arguments, context))
     except asyncio.CancelledError:
         text = engine.recorder.state.sentences.get("cancelled", "cancelled")
-        _fail(engine, call, "cancelled", text, started)
+        fail(engine, call, "cancelled", text, started)
         raise
     except ToolDenied as denied:
         verdict = Verdict(kind="denied-by-rules", reason=str(denied), rule=denied.rule)
         record_decision(engine, call, tool.permission(call.arguments), verdict)
         refusal = _denial(engine, call, verdict.reason)
-        _fail(engine, call, refusal.code, refusal.message, started)
+        fail(engine, call, refusal.code, refusal.message, started)
     except ToolFailure as failure:
-        _fail(engine, call, "failed", fit(str(failure), context.max_output_bytes), started)
+        fail(engine, call, "failed", fit(str(failure), context.max_output_bytes), started)
     except JournalError:
         raise
     except Exception as bug:  # a tool's bug is the model's problem to work around, not the end
         if backstop.expired():
             text = f"{call.name} took longer than {context.timeout_s:g} s and was stopped"
-            _fail(engine, call, "timeout", text, started)
+            fail(engine, call, "timeout", text, started)
         else:
             text = f"{call.name} failed inside the runner: {type(bug).__name__}: {bug}"
-            _fail(engine, call, "failed", fit(text, context.max_output_bytes), started)
+            fail(engine, call, "failed", fit(text, context.max_output_bytes), started)
     else:
-        _complete(engine, call, output, started)
+        complete(engine, call, output, started)
 
 
 def _context(engine: Engine, call: ToolCall) -> ToolContext:
     limits = engine.recorder.state.need.limits
     reply = engine.recorder.state.main.reply
     ids = [asked.id for asked in reply.calls] if reply else [call.id]
+    agent = engine.recorder.state.agent_id
 
     def progress(text: str) -> None:
         partial = ToolExecutionPartialResult(tool_call_id=call.id, partial_output=text)
         engine.recorder.show(partial)
 
     return ToolContext(
-        call_id=f"{_turn_id(engine)}-{ids.index(call.id)}",  # ours: the model's id is no file name
+        # ours: the model's id is no file name
+        call_id=f"{agent}-{open_turn(engine)}-{ids.index(call.id)}".removeprefix("-"),
         timeout_s=limits.tool,
         max_output_bytes=limits.max_tool_output_bytes,
         spill_dir=engine.files_dir,
         on_progress=progress,
         mask=engine.recorder.masked,
     )
-
-
-def _bounded(engine: Engine, output: ToolOutput) -> ToolOutput:
-    """The output cut to the limit, with the whole of it under its lasting name."""
-    content, kept = output.content, output.output_file
-    if kept is not None:
-        lasting = _keep(Path(kept), engine.files_dir)
-        content = content.replace(kept, str(engine.files_dir / Path(lasting).name))
-        kept = lasting
-    limit = engine.recorder.state.need.limits.max_tool_output_bytes
-    content = fit(engine.recorder.masked(content), limit)  # a cut would leave half a secret
-    return replace(output, content=content, output_file=kept)
-
-
-def _complete(engine: Engine, call: ToolCall, output: ToolOutput, started: float) -> None:
-    engine.recorder.record(
-        ToolExecutionComplete(
-            tool_call_id=call.id,
-            tool_name=call.name,
-            success=not output.is_error,
-            turn_id=_turn_id(engine),
-            result=None
-            if output.is_error
-            else ToolContent(content=output.content, detailed_content=output.details),
-            error=ToolError(message=output.content, code="failed") if output.is_error else None,
-            output_file=output.output_file,
-            file=output.file,
-            hooks=hooks_after(engine, call, engine.tools[call.name], ok=not output.is_error),
-            duration_ms=_since_ms(engine, started),
-        )
-    )
-
-
-def _keep(spilled: Path, files_dir: Path) -> str:
-    """Give a whole output its lasting name, `files/<sha256>`."""
-    with spilled.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        os.fsync(file.fileno())  # before a durable line names it
-    spilled.replace(files_dir / digest)
-    return f"files/{digest}"
-
-
-def _fail(
-    engine: Engine, call: ToolCall, code: ErrorCode, message: str, started: float | None = None
-) -> None:
-    ran = started is not None and code in ("failed", "timeout")
-    engine.recorder.record(
-        ToolExecutionComplete(
-            tool_call_id=call.id,
-            tool_name=call.name,
-            success=False,
-            turn_id=_turn_id(engine),
-            error=ToolError(message=message, code=code),
-            hooks=hooks_after(engine, call, engine.tools[call.name], ok=False) if ran else None,
-            duration_ms=None if started is None else _since_ms(engine, started),
-        )
-    )
-
-
-def _since_ms(engine: Engine, started: float) -> int:
-    return round((engine.clock.monotonic() - started) * 1000)
-
-
-def _turn_id(engine: Engine) -> str:
-    return engine.recorder.state.main.open_turn or ""

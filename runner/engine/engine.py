@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runner.core.events import VerifyCheck
-from runner.core.messages import ToolSpec
-from runner.engine.recorder import Recorder
-from runner.ports import Clock, Guard, Hooks, Model, Retry, Sandbox, Tool
+from runner.core.events import SkillInvoked, VerifyCheck
+from runner.core.messages import ToolCall, ToolSpec
+from runner.engine.recorder import Recording
+from runner.ports import Clock, Guard, Hooks, Model, Retry, Sandbox, Tool, ToolOutput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +32,38 @@ OutputErrors = Callable[[Mapping[str, Any], Mapping[str, Any]], Awaitable[tuple[
 never raises."""
 
 
+Ask = Callable[[ToolCall], Awaitable[str | None]]
+"""Asks the program that has it run about a call that no rule decided: None allows it, a text says
+why not. Waits as long as it takes, never raises. Cancelled: the question is taken back."""
+
+
+Spawn = Callable[["Engine", ToolCall], Awaitable[ToolOutput]]
+"""Runs the sub-agent that a call asks for, to its end. Raises `ToolFailure` when there is none to
+be had, and `JournalError`. Cancelled: the sub-agent is left open, for the table to close."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crew:
+    """What sub-agents need: how they are run, their descriptions, system prompts and skills by
+    name, and tools of their own, which remember nothing yet."""
+
+    spawn: Spawn
+    description: Callable[[str], str]
+    prompt: Callable[[str], str]
+    skills: Callable[[str], tuple[SkillInvoked, ...]]
+    tools: Callable[[], Mapping[str, Tool]]
+
+
 @dataclass(slots=True, kw_only=True)
 class Engine:
-    """The parts of a run. `offered` is what the model sees, control tools included;
-    `tools` is every built-in tool by name; `phase` says what the run waits for."""
+    """The parts of a run, or of one of its sub-agents. `offered` is what the model sees, control
+    tools included; `tools` is every tool by name; `phase` says what the run waits for.
 
-    recorder: Recorder
+    All agents share `effects`, held by whoever changes something, and `judging`, held by whoever
+    asks the model of mode auto.
+    """
+
+    recorder: Recording
     model: Model
     retry: Retry
     tools: Mapping[str, Tool]
@@ -49,4 +76,8 @@ class Engine:
     gates: Gates | None = None
     output_errors: OutputErrors | None = None
     hooks: Hooks | None = None
+    crew: Crew | None = None
+    ask: Ask | None = None
+    effects: asyncio.Lock = field(default_factory=asyncio.Lock)
+    judging: asyncio.Lock = field(default_factory=asyncio.Lock)
     phase: str = "start"

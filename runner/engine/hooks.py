@@ -18,12 +18,11 @@ from runner.core.hook_steps import MAX_STOP_BLOCKS
 from runner.core.hooks import Handler, block_reason, handlers, hook_type, in_order, key
 from runner.core.outcome import final_text
 from runner.core.spec import HookEvent
-from runner.core.state import MAIN
+from runner.core.state import MAIN, State
 from runner.core.steps import HookPoint
-from runner.core.thread import Thread
 from runner.core.truncate import fit
 from runner.engine.engine import Engine
-from runner.engine.recorder import Recorder
+from runner.engine.recorder import Recorder, Recording
 from runner.ports import JournalError
 
 KEPT_BYTES = 4_000
@@ -39,7 +38,6 @@ async def ask(
     point: HookPoint,
     payload: Payload,
     *,
-    agent_id: str | None = None,
     most_s: float | None = None,
 ) -> tuple[HookOutput, ...]:
     """Ask those of the hooks that have not answered yet; the answers of all, in the spec's order.
@@ -52,26 +50,34 @@ async def ask(
     told = {
         "hook_event_name": point.event,
         "permission_mode": engine.recorder.state.need.permission_mode,
-        **({"agent_id": agent_id} if agent_id else {}),
+        **_agent(engine.recorder.state),
         **payload,
     }
-    silent = [asked[id_] for id_ in asked if id_ not in _answers(engine, point, agent_id)]
+    silent = [asked[id_] for id_ in asked if id_ not in _answers(engine, point)]
     before, engine.phase = engine.phase, f"hooks: {point.event}"
     try:
         async with asyncio.TaskGroup() as group:
             for handler in silent:
-                group.create_task(_run_one(engine, handler, point, told, agent_id, most_s))
+                group.create_task(_run_one(engine, handler, point, told, most_s))
     except* JournalError as broken:
         raise JournalError(str(broken.exceptions[0])) from None
     finally:
         engine.phase = before
-    ends = _answers(engine, point, agent_id)
+    ends = _answers(engine, point)
     return in_order(end for id_, end in ends.items() if id_ in asked)
 
 
-def _answers(engine: Engine, point: HookPoint, agent_id: str | None) -> dict[str, HookEnd]:
-    thread = engine.recorder.state.threads.get(agent_id or MAIN, Thread())
-    return {end.handler: end for end in thread.heard.get(key(point.event, point.subject), ())}
+def _agent(state: State) -> Payload:
+    """Which sub-agent it is about; nothing for the main loop."""
+    agent = state.agents.get(state.agent_id)
+    if agent is None:
+        return {}
+    return {"agent_id": state.agent_id, "agent_type": agent.started.agent_name}
+
+
+def _answers(engine: Engine, point: HookPoint) -> dict[str, HookEnd]:
+    heard = engine.recorder.state.main.heard
+    return {end.handler: end for end in heard.get(key(point.event, point.subject), ())}
 
 
 async def _run_one(
@@ -79,7 +85,6 @@ async def _run_one(
     handler: Handler,
     point: HookPoint,
     told: Payload,
-    agent_id: str | None,
     most_s: float | None,
 ) -> None:
     assert engine.hooks is not None, "a run whose spec has hooks can run them"
@@ -93,7 +98,7 @@ async def _run_one(
         subject=point.subject,
         input=_cut(recorder, told),
     )
-    recorder.record(start, agent_id)
+    recorder.record(start)
     began = engine.clock.monotonic()
     limit_s = recorder.state.need.limits.hook if hook.timeout is None else hook.timeout
     try:
@@ -101,7 +106,7 @@ async def _run_one(
             hook, told, limit_s if most_s is None else min(limit_s, most_s)
         )
     except asyncio.CancelledError:
-        recorder.record(_unanswered(start, handler.position, "the run was stopped"), agent_id)
+        recorder.record(_unanswered(start, handler.position, "the run was stopped"))
         raise
     reading = read(point.event, ran, fail_closed=hook.fail_closed)
     printed = "" if reading.quiet else ran.stdout
@@ -117,7 +122,7 @@ async def _run_one(
         stdout=fit(recorder.masked(printed), KEPT_BYTES),
         stderr=fit(recorder.masked(ran.stderr), KEPT_BYTES),
     )
-    recorder.record(end, agent_id)
+    recorder.record(end)
     _tell(engine, start, reading)
 
 
@@ -149,7 +154,7 @@ def _shown(handler: Handler) -> str:
     return words if len(words) <= 200 else words[:197] + "..."
 
 
-def _cut(recorder: Recorder, value: Any) -> Any:
+def _cut(recorder: Recording, value: Any) -> Any:
     """The value with its long texts shortened."""
     if isinstance(value, str):
         return fit(recorder.masked(value), KEPT_BYTES)
@@ -163,8 +168,8 @@ def close_hooks(recorder: Recorder) -> None:
 
     They are asked again when they are still due. Raises `JournalError`.
     """
-    for start in recorder.state.open_hooks.values():
-        recorder.record(_unanswered(start, 0, "the run was killed"))
+    for agent_id, start in recorder.state.open_hooks.values():
+        recorder.record(_unanswered(start, 0, "the run was killed"), agent_id or None)
 
 
 # -- the points of a run ------------------------------------------------------------------------
@@ -205,8 +210,7 @@ async def _stop(engine: Engine, point: HookPoint) -> None:
     await ask(engine, handlers(state.need, "Stop"), point, payload)
     blocked = hook_steps.stop_block(engine.recorder.state.main, "Stop")
     if blocked is not None and state.main.stop_blocks >= MAX_STOP_BLOCKS:
-        message = f"Stop hooks blocked {MAX_STOP_BLOCKS} times in a row; this is ignored: {blocked}"
-        engine.recorder.record(SessionWarning(warning_type="hook_limit", message=message))
+        say_ignored(engine, "Stop", blocked)
 
 
 async def session_start(engine: Engine, source: SessionSource) -> None:
@@ -274,28 +278,7 @@ async def before_compaction(engine: Engine, trigger: str, instructions: str | No
     return block_reason(await ask(engine, about, point, payload))
 
 
-async def subagent_start(engine: Engine, agent_id: str, agent_type: str) -> None:
-    """A sub-agent begins. What hooks add waits in `told` of its thread."""
-    about = handlers(engine.recorder.state.need, "SubagentStart", agent_type)
-    point = HookPoint(event="SubagentStart", subject=agent_id)
-    await ask(engine, about, point, {"agent_type": agent_type}, agent_id=agent_id)
-
-
-async def subagent_stop(
-    engine: Engine, agent_id: str, agent_type: str, last_message: str
-) -> str | None:
-    """Why the sub-agent must work on; None when it may stop, as it may after eight refusals.
-
-    The reason is to be recorded as its `user.message` of source `STOP_HOOK`, which is counted.
-    """
-    thread = engine.recorder.state.threads.get(agent_id, Thread())
-    about = handlers(engine.recorder.state.need, "SubagentStop", agent_type)
-    payload = {
-        "agent_type": agent_type,
-        "agent_transcript_path": str(engine.files_dir.parent / "events.jsonl"),
-        "stop_hook_active": thread.stop_blocks > 0,
-        "last_assistant_message": last_message,
-    }
-    point = HookPoint(event="SubagentStop", subject=agent_id)
-    blocked = block_reason(await ask(engine, about, point, payload, agent_id=agent_id))
-    return blocked if thread.stop_blocks < MAX_STOP_BLOCKS else None
+def say_ignored(engine: Engine, event: HookEvent, blocked: str) -> None:
+    """Record that hooks blocked once too often. Raises `JournalError`."""
+    message = f"{event} hooks blocked {MAX_STOP_BLOCKS} times in a row; this is ignored: {blocked}"
+    engine.recorder.record(SessionWarning(warning_type="hook_limit", message=message))

@@ -34,7 +34,7 @@ from runner.engine.dispatch import run_tools
 from runner.engine.engine import Engine
 from runner.engine.guard import compare
 from runner.engine.hooks import run_points
-from runner.engine.recorder import Recorder
+from runner.engine.recorder import Recording
 from runner.engine.structured import check_output
 from runner.engine.verify import verify
 from runner.ports import Clock
@@ -45,6 +45,7 @@ ABORT_REASONS: Mapping[AbortCause, AbortReason] = {
     "SIGINT": "user_initiated",
     "SIGTERM": "remote_command",
     "SIGHUP": "remote_command",
+    "interrupt": "user_initiated",
     "timeout": "user_abort",
 }
 
@@ -71,7 +72,7 @@ async def run(engine: Engine, *, deadline_s: float | None, interruption: Interru
     limit = asyncio.timeout_at(deadline_s)
     try:
         async with limit:
-            return await _steps(engine)
+            return await perform(engine)
     except TimeoutError:
         if not limit.expired():
             raise
@@ -93,7 +94,7 @@ async def run(engine: Engine, *, deadline_s: float | None, interruption: Interru
 async def _last_checks(engine: Engine, interruption: Interruption) -> Ending:
     """The time is up: the checks of the spec may still run, briefly. A signal cuts them short."""
     try:
-        return await _steps(engine)
+        return await perform(engine)
     except asyncio.CancelledError:
         if interruption.cause is None:
             raise
@@ -102,15 +103,15 @@ async def _last_checks(engine: Engine, interruption: Interruption) -> Ending:
     return wind_down(engine.recorder)
 
 
-def wind_down(recorder: Recorder) -> Ending:
+def wind_down(recorder: Recording) -> Ending:
     """After a recorded abort or failure only bookkeeping is left: do it, return the ending."""
     while True:
         match next_step(recorder.state):
             case Finish(ending=ending):
                 return ending
-            case Say(events=events):
+            case Say(events=events, agent_id=agent_id):
                 for event in events:
-                    recorder.record(event)
+                    recorder.record(event, agent_id)
             case Verify(start=start):  # no time is left to run the checks
                 unmade = RunnerVerifyComplete(attempt=start.attempt, passed=False, checks=())
                 recorder.record(unmade)
@@ -120,20 +121,21 @@ def wind_down(recorder: Recorder) -> Ending:
                 raise AssertionError(f"{step} although the run was stopped")
 
 
-def abort(recorder: Recorder, cause: AbortCause) -> None:
+def abort(recorder: Recording, cause: AbortCause) -> None:
     """Record that the run was stopped from outside."""
     recorder.record(Abort(reason=ABORT_REASONS[cause], cause=cause))
 
 
-async def _steps(engine: Engine) -> Ending:  # noqa: C901  # one arm a step, no logic
+async def perform(engine: Engine) -> Ending:  # noqa: C901  # one arm a step, no logic
+    """Perform what the table says until it says how it ends. Raises `JournalError`."""
     recorder = engine.recorder
     while True:
         match next_step(recorder.state):
             case Finish(ending=ending):
                 return ending
-            case Say(events=events):
+            case Say(events=events, agent_id=agent_id):
                 for event in events:
-                    recorder.record(event)
+                    recorder.record(event, agent_id)
             case AskModel():
                 engine.phase = "model call"
                 await ask_model(engine)
@@ -158,7 +160,7 @@ async def _steps(engine: Engine) -> Ending:  # noqa: C901  # one arm a step, no 
 class Heartbeat:
     """Says every 30 s that the run is alive and in which phase."""
 
-    def __init__(self, recorder: Recorder, clock: Clock, *, phase: Callable[[], str]) -> None:
+    def __init__(self, recorder: Recording, clock: Clock, *, phase: Callable[[], str]) -> None:
         self._recorder = recorder
         self._clock = clock
         self._phase = phase

@@ -9,15 +9,17 @@ from typing import Any
 from runner.core.events import PermissionCompleted, PermissionRequested
 from runner.core.hook_verdicts import concerns, refusal, vouched
 from runner.core.hooks import Handler, Ruling, handlers, ruling
-from runner.core.messages import ToolCall
+from runner.core.messages import AGENT_TOOL, SKILL_TOOL, ToolCall
 from runner.core.path_patterns import Places
-from runner.core.permissions import Verdict, decide, looks_inside
-from runner.core.spec import HookEvent
+from runner.core.permissions import Verdict, looks_inside
+from runner.core.skill_rules import decide_under, under
+from runner.core.spawning import agent_name
+from runner.core.spec import HookEvent, TaskSpec
 from runner.core.steps import HookPoint
-from runner.core.subjects import FileCall, Subject
+from runner.core.subjects import FileCall, NamedCall, Subject
 from runner.engine import hooks
 from runner.engine.classify import classify, close_question, decided_before
-from runner.engine.engine import Engine
+from runner.engine.engine import Ask, Engine
 from runner.ports import CommandTool, Tool
 
 
@@ -38,19 +40,54 @@ async def permit(engine: Engine, call: ToolCall, tool: Tool, said: Ruling) -> Ve
     spec = recorder.state.need
     verdict = refusal(said)
     if verdict is None:
-        subject = _subject(engine, call, tool, request) if looks_inside(spec, call.name) else None
-        ruled = decide(spec, call.name, str(request["kind"]), subject, call.arguments)
+        invoked = recorder.state.main.skills
+        looks = looks_inside(under(spec, invoked), call.name)
+        subject = _subject(engine, call, tool, request) if looks else None
+        kind = str(request["kind"])
+        ruled = decide_under(spec, invoked, call.name, kind, subject, call.arguments)
         verdict = vouched(spec, said, call.name, ruled)
     if verdict.open:
-        if (known := decided_before(engine, call)) is not None:
-            return known
-        verdict = await classify(engine, call)
+        return await _left_to_a_model(engine, call, request)
+    if engine.ask is not None and _is_undecided(verdict, spec):
+        verdict = await _left_to_the_host(engine.ask, engine, call)
     if verdict.allowed and verdict.rule is None and request["kind"] in ("read", "custom-tool"):
         if call.name == "AskUserQuestion":
             await hooks.notify(engine, "agent_needs_input", "The agent asks a question")
         return verdict  # nothing had to be decided
+    return await _record(engine, call, request, verdict)
+
+
+async def _left_to_a_model(engine: Engine, call: ToolCall, request: Mapping[str, Any]) -> Verdict:
+    """What the model of mode auto says; it is asked about one call at a time, whoever makes it."""
+    async with engine.judging:
+        if (known := decided_before(engine, call)) is not None:
+            return known
+        return await _record(engine, call, request, await classify(engine, call))
+
+
+def _is_undecided(verdict: Verdict, spec: TaskSpec) -> bool:
+    """No rule is about the call, and the mode leaves that to whoever can be asked."""
+    asks = spec.permission_mode in ("default", "acceptEdits")
+    return asks and verdict.kind == "denied-no-approval-rule-and-could-not-request-from-user"
+
+
+async def _left_to_the_host(ask: Ask, engine: Engine, call: ToolCall) -> Verdict:
+    """What the program that has it run says."""
+    phase, engine.phase = engine.phase, f"the host program is asked: {call.name}"
+    try:
+        denied = await ask(call)
+    finally:
+        engine.phase = phase
+    if denied is None:
+        return Verdict(kind="approved", reason="the host program allowed it", rule="can_use_tool")
+    return Verdict(kind="denied-interactively-by-user", reason=denied)
+
+
+async def _record(
+    engine: Engine, call: ToolCall, request: Mapping[str, Any], verdict: Verdict
+) -> Verdict:
     record_decision(engine, call, request, verdict)
-    close_question(engine)
+    close_question(engine, call)
     if verdict.kind == "denied-no-approval-rule-and-could-not-request-from-user":
         await hooks.notify(engine, "permission_prompt", f"{call.name}: {verdict.reason}")
     return verdict
@@ -83,6 +120,10 @@ def _subject(engine: Engine, call: ToolCall, tool: Tool, request: Mapping[str, A
     """What rules with a specifier look at."""
     if isinstance(tool, CommandTool):
         return tool.command(call.arguments)
+    if call.name == AGENT_TOOL:
+        return NamedCall(name=agent_name(call))
+    if call.name == SKILL_TOOL:
+        return NamedCall(name=str(call.arguments["skill"]))
     path = request.get("fileName", request.get("path"))
     preflight = engine.recorder.state.preflight
     if path is None or preflight is None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from runner.core.events import Ephemeral, Persisted, Record
 from runner.core.fold import apply
 from runner.core.state import State
+from runner.core.subagents import child_state
 from runner.ports import Journal, Redaction, Sink
 
 
@@ -43,3 +44,42 @@ class Recorder:
     def _show(self, record: Record) -> None:
         for sink in self.sinks:
             sink.show(record)
+
+
+@dataclass(slots=True, kw_only=True)
+class ChildRecorder:
+    """What a sub-agent records: on the one log, under its own id. It sees the run its own way."""
+
+    root: Recorder
+    agent_id: str
+    _seen: State | None = field(default=None, init=False)
+    _state: State = field(default=State(), init=False)
+
+    @property
+    def journal(self) -> Journal:
+        """The one journal."""
+        return self.root.journal
+
+    @property
+    def state(self) -> State:
+        """The run as the sub-agent sees it."""
+        if self._seen is not self.root.state:
+            self._seen = self.root.state
+            self._state = child_state(self._seen, self.agent_id)
+        return self._state
+
+    def record(self, event: Persisted, agent_id: str | None = None) -> Record:
+        """Record a fact of this agent, or of the one that is named. Raises `JournalError`."""
+        return self.root.record(event, agent_id or self.agent_id)
+
+    def show(self, event: Ephemeral, agent_id: str | None = None) -> None:
+        """Show something of this agent, or of the one that is named. Never raises."""
+        self.root.show(event, agent_id or self.agent_id)
+
+    def masked(self, text: str) -> str:
+        """The text without secrets."""
+        return self.root.masked(text)
+
+
+Recording = Recorder | ChildRecorder
+"""Where one agent's facts go: the main loop's, or a sub-agent's."""

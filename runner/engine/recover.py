@@ -17,12 +17,14 @@ from runner.core.events import (
     ToolError,
     ToolExecutionComplete,
 )
-from runner.core.messages import Assistant, ToolCall, ToolResult
+from runner.core.messages import AGENT_TOOL, MCP_PREFIX, Assistant, ToolCall, ToolResult
 from runner.core.state import CLASSIFIER, MAIN
+from runner.core.subagents import open_children
 from runner.core.summary import unfinished
 from runner.core.thread import Thread
+from runner.engine.child import child_engine
 from runner.engine.engine import Engine
-from runner.engine.recorder import Recorder
+from runner.engine.recorder import ChildRecorder, Recorder, Recording
 from runner.ports import FileTool, ToolContext
 
 MEMORY_TOOLS = frozenset({"TaskCreate", "TaskUpdate"})
@@ -35,12 +37,26 @@ def begun_calls(engine: Engine) -> tuple[ToolCall, ...]:
     return tuple(
         call
         for call in state.main.pending_tools
-        if call.id in state.main.started and call.name not in state.read_only_tools
+        if call.id in state.main.started
+        and (call.name not in state.read_only_tools or call.name.startswith(MCP_PREFIX))
+        and call.name != AGENT_TOOL  # its sub-agent goes on
     )
 
 
 async def recover(engine: Engine) -> tuple[ToolCall, ...]:
-    """Close what is open; the calls whose outcome stays unknown. Raises `JournalError`."""
+    """Close what is open, also of sub-agents; the calls whose outcome stays unknown.
+
+    Raises `JournalError`.
+    """
+    unknown = await recover_own(engine)
+    below = open_children(engine.recorder.state) if engine.crew else ()
+    for agent_id in below:
+        unknown += await recover(child_engine(engine, agent_id))
+    return unknown
+
+
+async def recover_own(engine: Engine) -> tuple[ToolCall, ...]:
+    """The same for one agent alone."""
     _recall_files(engine)
     unknown = tuple(call for call in begun_calls(engine) if not _settled(engine, call))
     for call in unknown:
@@ -64,6 +80,13 @@ def close_model_call(recorder: Recorder) -> None:
     To be called before the new spec is recorded. Raises `JournalError`.
     """
     _close_classification(recorder)
+    _close_call(recorder)
+    for agent_id, agent in recorder.state.agents.items():
+        if agent.ended is None:
+            _close_call(ChildRecorder(root=recorder, agent_id=agent_id))
+
+
+def _close_call(recorder: Recording) -> None:
     state = recorder.state
     thread = state.main
     compacting = thread.compacting

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from runner.core.shell import Script
 from runner.ports import Sandbox, Tool
+from runner.tools.agent import Agent
 from runner.tools.ask import AskUserQuestion
 from runner.tools.bash import Bash, not_parsed
 from runner.tools.complete import control_specs
@@ -19,7 +20,7 @@ from runner.tools.structured_output import output_spec
 from runner.tools.tasks import TaskCreate, TaskList, TaskUpdate
 from runner.tools.write import Write
 
-__all__ = ["Roots", "builtin_tools", "control_specs", "output_spec"]
+__all__ = ["Agent", "Roots", "builtin_tools", "control_specs", "output_spec"]
 
 
 def builtin_tools(

@@ -169,7 +169,6 @@ def test_hooks_are_written_as_in_claudes_settings(tmp_path: Path) -> None:
     ("hooks", "problem"),
     [
         ("{PreTooluse: []}", "no event is called PreTooluse"),
-        ("{SubagentStop: []}", "not supported yet"),
         ("{Stop: [{matcher: Bash, hooks: []}]}", "Stop takes no matcher"),
         ("{PreToolUse: [{matcher: bash, hooks: []}]}", "no tool is called bash"),
         ("{PreToolUse: [{matcher: '(', hooks: []}]}", "not a regular expression"),

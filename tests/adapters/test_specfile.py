@@ -323,7 +323,21 @@ BAD_VALUES = [
     (
         "tools: [Read, Deploy]",
         'tools[1]: no tool is called "Deploy"\nhint: the tools are Read, Write, Edit, Glob, Grep, '
-        "Bash, TaskCreate, TaskUpdate, AskUserQuestion",
+        "Bash, TaskCreate, TaskUpdate, AskUserQuestion, Agent, Skill, ToolSearch",
+    ),
+    (
+        "skills: release",
+        "skills: expected all, or a list of names and paths of skills, got the text "
+        '"release"\nhint: write [release]',
+    ),
+    (
+        "skills: [all, release]",
+        "skills[0]: `all` stands alone\nhint: write skills: all, or name them",
+    ),
+    (
+        "skills: [re lease]",
+        'skills[0]: "re lease" is not the name of a skill\n'
+        "hint: a path has a `/` in it, as in ./skills/release; the folder holds SKILL.md",
     ),
     (
         "disallowed_tools: [task_complete]",
@@ -365,9 +379,43 @@ BAD_VALUES = [
         f"//absolute/path\n{RULE_HINT}",
     ),
     (
-        "allowed_tools: [mcp__git__log]",
-        "allowed_tools[0]: the tool mcp__git__log is not supported yet\nhint: the tools are Read, "
-        "Write, Edit, Glob, Grep, Bash, TaskCreate, TaskUpdate, AskUserQuestion",
+        "tools: [mcp__git__log]",
+        "tools[0]: this list is of the built-in tools\n"
+        "hint: give its server under `mcp_servers` the tools that are wanted: tools: [...]",
+    ),
+    (
+        "mcp_servers: {git: {}}",
+        "mcp_servers.git: a server that is started here needs a `command`\n"
+        "hint: write command: PROGRAM",
+    ),
+    (
+        "mcp_servers: {git: {type: http}}",
+        "mcp_servers.git: a server of type http needs a `url`\nhint: write url: https://...",
+    ),
+    (
+        "mcp_servers: {git: {command: git-server, url: 'https://a.test'}}",
+        "mcp_servers.git: `url` and `headers` belong to a server with an address\n"
+        "hint: write type: http",
+    ),
+    (
+        "mcp_servers: {git: {type: sse, url: 'https://a.test', args: [x]}}",
+        "mcp_servers.git: `command`, `args` and `env` belong to a server that is started here\n"
+        "hint: write type: stdio, or give headers",
+    ),
+    (
+        "mcp_servers: {git__hub: {command: x}}",
+        "mcp_servers.git__hub: a server's name has no `__` in it and no `_` at its end",
+    ),
+    (
+        "mcp_servers: {git: {type: http, url: 'https://a.test', headers: {Authorization: "
+        "Bearer sk-ant-0123456789abcdef}}}",
+        "mcp_servers.git.headers.Authorization: looks like a key (not shown): a spec must not hold "
+        "one\nhint: name the variable that holds it: ${NAME}",
+    ),
+    (
+        "mcp_servers: {git: {command: x, timeout: 3}}",
+        "mcp_servers.git.timeout: not supported yet\n"
+        "hint: use `limits.mcp_start` for its start and `limits.tool` for its calls",
     ),
     # paths
     (
@@ -430,7 +478,7 @@ BAD_VALUES = [
     ("cwd: .", "cwd: unknown key\nhint: did you mean `workspace`?"),
     (
         "mcpServers: {}",
-        "mcpServers: unknown key\nhint: did you mean `mcp_servers`? It is not supported yet.",
+        "mcpServers: unknown key\nhint: did you mean `mcp_servers`?",
     ),
     ("zzz: 1", "zzz: unknown key"),
     ("retry: {zzz: 1}", "retry.zzz: unknown key\nhint: the keys here are max_attempts, max_wait"),
@@ -493,6 +541,9 @@ allowed_tools ask_tools disallowed_tools permission_mode auto_mode auto_mode.mod
 auto_mode.instructions on_denied sandbox
 sandbox.mode sandbox.require sandbox.network sandbox.reason sandbox.container env env.pass
 env.set secrets verify protected_paths require_changes forbid_changes output_schema mcp_servers
+mcp_servers.NAME.type mcp_servers.NAME.command mcp_servers.NAME.args mcp_servers.NAME.env
+mcp_servers.NAME.url mcp_servers.NAME.headers mcp_servers.NAME.tools mcp_servers.NAME.required
+mcp_servers.NAME.alwaysLoad tool_search mcp_servers.NAME.disabled mcp_servers.NAME.timeout
 hooks agents skills setting_sources compaction compaction.threshold compaction.enabled
 compaction.instructions compaction.window pricing pricing.input_per_mtok
 pricing.output_per_mtok pricing.cache_read_per_mtok pricing.cache_write_per_mtok retry

@@ -99,6 +99,7 @@ def specs(folder: Path) -> st.SearchStrategy[TaskSpec]:
         allowed_tools=TOOL_LISTS,
         disallowed_tools=TOOL_LISTS,
         permission_mode=st.sampled_from(["default", "acceptEdits", "bypassPermissions"]),
+        skills=st.sampled_from([("all",), (), ("tidy", str(folder))]),
         env=st.builds(
             EnvSpec,
             pass_=st.lists(variables, max_size=3).map(tuple),
@@ -187,6 +188,7 @@ limits:
   model_idle: 2m
   model_call: 10m
   tool: 10m
+  mcp_start: 30s
   hook: 1m
   shutdown_grace: 8s
   max_tool_output_bytes: 30000
@@ -206,11 +208,14 @@ on_denied: report
 verify: []
 protected_paths: []
 hooks: {{}}
+mcp_servers: {{}}
+tool_search: auto
 require_changes: false
 forbid_changes: false
 sandbox:
   mode: auto
   container: false
+skills: all
 env:
   pass: []
   set: {{}}

@@ -24,6 +24,9 @@ def calls(names: str) -> tuple[ToolCall, ...]:
         ("Edit Read Glob", "Edit"),
         ("Edit Edit", "Edit"),
         ("Unknown Read", "Unknown"),
+        ("Agent Agent Read Edit", "Agent Agent Read"),
+        ("Read Agent Edit Agent", "Read Agent"),
+        ("Edit Agent", "Edit"),
     ],
 )
 def test_reading_calls_at_the_front_run_together_and_anything_else_alone(
@@ -38,3 +41,9 @@ def test_at_most_ten_run_together() -> None:
     pending = calls("Read " * 11)
     assert next_batch(pending, READ_ONLY) == pending[:MAX_CONCURRENT]
     assert MAX_CONCURRENT == 10
+
+
+def test_sub_agents_do_not_count_among_the_ten() -> None:
+    """They have a cap of their own: twenty of them start together, and ten reads beside them."""
+    pending = calls("Agent Read " * 10 + "Agent " * 10 + "Read Agent")
+    assert next_batch(pending, READ_ONLY) == pending[:30]

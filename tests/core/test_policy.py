@@ -23,6 +23,8 @@ from runner.core.events import (
     SessionError,
     SessionTaskComplete,
     SessionWarning,
+    SubagentFailed,
+    SubagentStarted,
     ToolContent,
     ToolError,
     ToolExecutionComplete,
@@ -108,12 +110,51 @@ def _refused_stop(log: Log) -> Log:
     return log.add(answered(log.spec, "Stop", decision="block", reason="more"))
 
 
+def _proved(**spec: object) -> Log:
+    """A completion that passed its checks, and one Stop hook that is to be asked."""
+    log = _hooked("Stop", verify=CHECKS, **spec)
+    return log.reply(done()).add(verified(exit_code=0)).settle()
+
+
+def _asked_stop(log: Log) -> Log:
+    return log.add(answered(log.spec, "Stop"))
+
+
 def _told_after(log: Log) -> Log:
     """A call has ended, and its hooks are still to be told of it."""
     due = tuple(handler.id for handler in handlers(log.spec, "PostToolUse", "Read"))
     log.reply(reply("", READ, GLOB)).starts(READ)
     ended = accepted_call(READ)
     return log.add(replace(ended, hooks=due))
+
+
+AGENT = call("Agent", "agent", prompt="Look.")
+
+
+def grown_up(log: Log) -> Log:
+    """The open call has started the sub-agent `a`."""
+    return log.by(
+        "a",
+        SubagentStarted(
+            tool_call_id=AGENT.id,
+            turn_id=log.turn_id,
+            agent_name="scout",
+            agent_display_name="scout",
+            agent_description="looks",
+        ),
+    )
+
+
+def cancelled(error: str) -> SubagentFailed:
+    return SubagentFailed(
+        tool_call_id=AGENT.id,
+        agent_name="scout",
+        agent_display_name="scout",
+        error=error,
+        reason="cancelled",
+        model=MODEL,
+        cancelled=True,
+    )
 
 
 def accepted_call(call: ToolCall) -> ToolExecutionComplete:
@@ -256,6 +297,22 @@ TABLE = (
         ),
     ),
     Row(
+        rule="stopping_with_open_agents",
+        why="a signal came while a sub-agent was at work",
+        log=lambda: grown_up(new().reply(reply("", AGENT)).starts(AGENT)).add(SIGTERM),
+        step=Say(events=(cancelled("Cancelled by SIGTERM"),), agent_id="a"),
+    ),
+    Row(
+        rule="agent_left_open",
+        why="its call was answered in another way: a resumed session has no such tool",
+        log=lambda: (
+            grown_up(new().reply(reply("", AGENT)).starts(AGENT))
+            .resumes()
+            .completes(AGENT, "unknown_tool")
+        ),
+        step=Say(events=(cancelled("The run was stopped"),), agent_id="a"),
+    ),
+    Row(
         rule="stopping_with_open_calls",
         why="a signal came while the second of three calls ran",
         log=lambda: new().reply(reply("", READ, EDIT, BASH)).runs(READ).starts(EDIT).add(SIGTERM),
@@ -280,6 +337,16 @@ TABLE = (
             started(EDIT),
             failed(EDIT, "not_run", SENTENCES["not_run"]),
         ),
+    ),
+    Row(
+        rule="stopping_with_open_calls",
+        why="a sub-agent was closed because of the budget: what it did stands",
+        log=lambda: (
+            grown_up(new().reply(reply("", AGENT)).starts(AGENT))
+            .by("a", cancelled("The run was stopped"))
+            .add(BUDGET)
+        ),
+        step=says(failed(AGENT, "cancelled", SENTENCES["cancelled"])),
     ),
     Row(
         rule="stopping_with_open_turn",
@@ -436,6 +503,29 @@ TABLE = (
         step=says(UserMessage(content="more", source="stop_hook")),
     ),
     Row(
+        rule="completion_unproved",
+        why="a Stop hook ran after the checks, and may have changed the work",
+        log=lambda: _asked_stop(_proved()),
+        step=Verify(start=RunnerVerifyStart(attempt=2, commands=("make test",))),
+    ),
+    Row(
+        rule="completion_disproved",
+        why="what the Stop hook left does not pass",
+        log=lambda: _asked_stop(_proved()).add(verified("bad", attempt=2)),
+        step=says(
+            SessionTaskComplete(
+                success=False, outcome="continue", reason="Checks failed: `make test`"
+            ),
+            UserMessage(content="`make test`: exit code 1\nbad", source="verify"),
+        ),
+    ),
+    Row(
+        rule="completed",
+        why="what the Stop hook left passes",
+        log=lambda: _asked_stop(_proved()).add(verified(exit_code=0, attempt=2)),
+        step=SUCCESS,
+    ),
+    Row(
         rule="completed",
         why="a Stop hook was asked and said nothing",
         log=lambda: (
@@ -509,10 +599,27 @@ TABLE = (
         step=DENIED,
     ),
     Row(
+        rule="answer_refused",
+        why="a Stop hook wants more",
+        log=lambda: _refused_stop(_hooked("Stop", autopilot=False).reply(reply("42")).ends()),
+        step=says(UserMessage(content="more", source="stop_hook")),
+    ),
+    Row(
         rule="answer_unchecked",
         why="the answer is there, and has to pass",
         log=lambda: new(verify=CHECKS, autopilot=False).reply(reply("42")).ends(),
         step=Verify(start=RunnerVerifyStart(attempt=1, commands=("make test",))),
+    ),
+    Row(
+        rule="answer_unchecked",
+        why="a Stop hook ran after the checks, and may have changed the work",
+        log=lambda: _asked_stop(
+            _hooked("Stop", verify=CHECKS, autopilot=False)
+            .reply(reply("42"))
+            .ends()
+            .add(verified(exit_code=0))
+        ),
+        step=Verify(start=RunnerVerifyStart(attempt=2, commands=("make test",))),
     ),
     Row(
         rule="answer_sent_back",
@@ -532,12 +639,6 @@ TABLE = (
         why="the answer is there, and there are Stop hooks",
         log=lambda: _hooked("Stop", autopilot=False).reply(reply("42")).ends(),
         step=RunHooks(points=(HookPoint(event="Stop"),)),
-    ),
-    Row(
-        rule="answer_refused",
-        why="a Stop hook wants more",
-        log=lambda: _refused_stop(_hooked("Stop", autopilot=False).reply(reply("42")).ends()),
-        step=says(UserMessage(content="more", source="stop_hook")),
     ),
     Row(
         rule="plain_answer",
@@ -807,6 +908,33 @@ def test_a_limit_that_trips_after_an_accepted_completion_does_not_undo_it(
     """The run succeeds when the task was completed before the limits."""
     log = new(timeout=60.0).reply(done()).settle().add(*facts)
     assert next_step(log.state) == SUCCESS
+
+
+@pytest.mark.parametrize(("exit_code", "ending"), [(0, "success"), (1, "error_timeout")])
+def test_a_deadline_while_hooks_kept_the_work_in_doubt_ends_as_the_checks_say(
+    exit_code: int, ending: str
+) -> None:
+    """After it the checks run once more, and the completion stands when they pass."""
+    log = _asked_stop(_proved(timeout=60.0)).add(TIMEOUT)
+    assert log.rule == "capped_unchecked"
+    last = next_step(log.add(verified(exit_code=exit_code, attempt=2)).state)
+    assert isinstance(last, Finish)
+    assert last.ending.subtype == ending
+
+
+def test_a_completion_that_hooks_spoilt_no_longer_stands_and_uses_up_an_attempt() -> None:
+    """The model works on; the next failure is the last one that is allowed."""
+    log = _hooked("Stop", verify=CHECKS, limits=LimitsSpec(max_verify_attempts=2))
+    log.reply(done()).add(verified(exit_code=0)).settle()
+    assert _asked_stop(log).add(verified("bad", attempt=2)).rule == "checks_given_up"
+    log = _asked_stop(_proved()).add(verified("bad", attempt=2)).settle()
+    assert (log.state.completion, log.state.verify_attempts, log.rule) == (None, 2, "ask")
+
+
+def test_hooks_of_the_end_leave_the_verdict_as_it_was() -> None:
+    """They run when the ending is known."""
+    log = _hooked("SessionEnd", verify=CHECKS).reply(done()).add(verified(exit_code=0)).settle()
+    assert log.add(answered(log.spec, "SessionEnd")).rule == "completed"
 
 
 def test_spending_at_the_cap_after_an_accepted_completion_is_still_a_success() -> None:

@@ -1,10 +1,11 @@
 """Run a task in forked children that die at their N-th log write, and resume each of them.
 
-    python -m tests.crash.driver FOLDER MODE FIRST STEP
+    python -m tests.crash.driver FOLDER MODE FIRST STEP [agents]
 
 Imports the runner once and forks, so that a kill point costs a fraction of a second. For every
 N = FIRST, FIRST + STEP, ... until a run survives, one JSON line tells what the resumed run left.
-MODE is where the N-th write dies: `before` it, half way through it (`torn`), or `after` it.
+MODE is where the N-th write dies: `before` it, half way through it (`torn`), or `after` it. With
+`agents` the work is done by sub-agents.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from tests.crash.task import make_task
 SESSION = "crash"
 
 
-def main(folder: Path, mode: str, first: int, step: int) -> None:
+def main(folder: Path, mode: str, first: int, step: int, *, by_agents: bool) -> None:
     """Every kill point of this mode, one after the other."""
     number = first
     while True:
-        task = make_task(folder / f"{mode}{number}")
+        task = make_task(folder / f"{mode}{number}", by_agents=by_agents)
         if not _died(lambda: _die_at(number, mode), task):  # noqa: B023  # called before it changes
             return
         print(json.dumps({"kill": number, **_resume(task)}), flush=True)
@@ -86,4 +87,5 @@ def _die_at(number: int, mode: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    words = sys.argv[1:]
+    main(Path(words[0]), words[1], int(words[2]), int(words[3]), by_agents="agents" in words[4:])

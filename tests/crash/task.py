@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 
-def make_task(folder: Path) -> Path:
-    """A spec with its workspace and replies in `folder`; its Bash appends to `counter` there."""
+def make_task(folder: Path, *, by_agents: bool = False) -> Path:
+    """A spec with its workspace and replies in `folder`; its Bash appends to `counter` there.
+
+    With `by_agents` a sub-agent does the work, and has one below it look around.
+    """
     work = folder / "work"
     work.mkdir(parents=True)
     (work / "README.md").write_text("# A small project\n")
-    replies = [
+    replies: list[dict[str, Any]] = [
         {
             "text": "I look around.",
             "tools": [
@@ -44,6 +48,10 @@ def make_task(folder: Path) -> Path:
         {"text": "That is all."},
         {"tools": [{"name": "task_complete", "arguments": {"summary": "greeted"}}]},
     ]
+    if by_agents:
+        look, *work_on, say, end = replies
+        again = dict(say)  # YAML would write the same one as an alias
+        replies = [_asks("Greet."), _asks("Look."), look, again, *work_on, say, end]
     spec = {
         "name": "crash",
         "prompt": "Greet the world.",
@@ -60,6 +68,10 @@ def make_task(folder: Path) -> Path:
     path = folder / "task.yaml"
     path.write_text(yaml.safe_dump(spec))
     return path
+
+
+def _asks(prompt: str) -> dict[str, object]:
+    return {"tools": [{"name": "Agent", "arguments": {"description": "a part", "prompt": prompt}}]}
 
 
 def make_long_task(folder: Path, turns: int = 12) -> Path:

@@ -15,6 +15,8 @@ from runner.core.events import (
     AssistantTurnEnd,
     AssistantTurnStart,
     Record,
+    SubagentCompleted,
+    SubagentStarted,
     ToolExecutionComplete,
     ToolExecutionStart,
 )
@@ -35,6 +37,20 @@ def test_a_run_killed_at_any_write_resumes_to_the_same_ending(
     outcomes = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(outcomes) >= 14
     assert [o["kill"] for o in outcomes] == list(range(first, first + 3 * len(outcomes), 3))
+    for outcome in outcomes:
+        _check(outcome)
+
+
+@pytest.mark.parametrize(("mode", "first"), [("before", 1), ("torn", 2), ("after", 3)])
+def test_sub_agents_killed_at_any_write_go_on_to_the_same_ending(
+    mode: str, first: int, tmp_path: Path
+) -> None:
+    """The same when a sub-agent does the work: every fifth write of each mode is the last."""
+    script = [sys.executable, "-m", "tests.crash.driver"]
+    command = [*script, str(tmp_path), mode, str(first), "5", "agents"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    outcomes = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(outcomes) >= 12
     for outcome in outcomes:
         _check(outcome)
 
@@ -70,8 +86,13 @@ def _check_log(records: list[Record]) -> None:
     outcomes = [e.tool_call_id for e in events if isinstance(e, ToolExecutionComplete)]
     assert len(starts) == len(set(starts))
     assert sorted(starts) == sorted(outcomes)
-    turns = [e.turn_id for e in events if isinstance(e, AssistantTurnStart)]
-    assert turns == [e.turn_id for e in events if isinstance(e, AssistantTurnEnd)]
+    for agent in {record.agent_id for record in records}:
+        own = [record.event for record in records if record.agent_id == agent]
+        turns = [e.turn_id for e in own if isinstance(e, AssistantTurnStart)]
+        assert turns == [e.turn_id for e in own if isinstance(e, AssistantTurnEnd)]
+    begun = [record.agent_id for record in records if isinstance(record.event, SubagentStarted)]
+    ended = [record.agent_id for record in records if isinstance(record.event, SubagentCompleted)]
+    assert sorted(map(str, begun)) == sorted(map(str, ended))
     state = fold(records)
     assert state.result is not None
     assert state.result["total_cost_usd"] == float(state.ledger.spent_usd)

@@ -156,15 +156,27 @@ def check_turns(every: list[Event]) -> None:
 
 
 def _asks_for_more(event: Event) -> bool:
-    """A Stop hook says that a completion was not the end."""
-    return bool(event["type"] == "user.message" and event["data"].get("source") == "stop_hook")
+    """A Stop hook, or a check of what it left, says that a completion was not the end."""
+    said = event["type"] == "user.message"
+    return said and event["data"].get("source") in ("stop_hook", "verify")
 
 
 def check_calls(events: list[Event]) -> None:
-    """Every call that was asked for has one start and one outcome, inside its own turn."""
+    """Every call that was asked for has one start and one outcome, inside its own turn; every
+    sub-agent that began has ended."""
+    for agent in {event.get("agentId") for event in events}:
+        _check_calls_of([event for event in events if event.get("agentId") == agent])
+    requests = Counter(e["data"]["requestId"] for e in events if "permission." in e["type"])
+    assert set(requests.values()) <= {2}
+    begun = [e["agentId"] for e in events if e["type"] == "subagent.started"]
+    ended = [e["agentId"] for e in events if e["type"] in ("subagent.completed", "subagent.failed")]
+    assert Counter(begun) == Counter(ended)
+
+
+def _check_calls_of(events: list[Event]) -> None:
     asked: list[str] = []
     seen: list[tuple[str, str]] = []
-    for event in _of_the_main_loop(events):
+    for event in events:
         data = event["data"]
         match event["type"]:
             case "assistant.message":
@@ -179,8 +191,6 @@ def check_calls(events: list[Event]) -> None:
                 )
                 asked, seen = [], []
     assert (asked, seen) == ([], [])
-    requests = Counter(e["data"]["requestId"] for e in events if "permission." in e["type"])
-    assert set(requests.values()) <= {2}
 
 
 def check_ending(events: list[Event], result: dict[str, Any]) -> None:

@@ -302,7 +302,7 @@ def test_stop_hooks_are_asked_only_on_the_way_to_success(desk: Desk) -> None:
 
 
 def test_checks_are_run_again_after_a_stop_hook_asked_for_more(desk: Desk) -> None:
-    """Earlier passes use up no attempt of the checks."""
+    """Earlier passes use up no attempt of the checks, which judge again what the hook left."""
     hooks = on("Stop", "test -e made.txt || { echo make it >&2; exit 2; }")
     played = desk.play(
         [D("done"), X(WRITE), D("made")],
@@ -311,7 +311,39 @@ def test_checks_are_run_again_after_a_stop_hook_asked_for_more(desk: Desk) -> No
         limits={"max_verify_attempts": 1},
     )
     assert (played.exit_code, played.result["result"]) == (0, "made")
-    assert played.types.count("runner.verify_complete") == 2
+    assert played.types.count("runner.verify_complete") == 3
+
+
+@pytest.mark.parametrize("autopilot", [True, False])
+def test_what_a_stop_hook_leaves_has_to_pass_the_checks(desk: Desk, autopilot: bool) -> None:
+    """A hook that breaks the work after the checks: they run again, and the model hears of it.
+
+    Hooks are asked once for each time the model is done.
+    """
+    script = "echo asked >> ../asked; test -e ../broke || { touch ../broke; rm made.txt; }"
+    hooks = on("Stop", script)
+    end = D("made") if autopilot else T("made")
+    played = desk.play(
+        [X(WRITE), end, X(WRITE), end],
+        hooks=hooks,
+        verify=["test -e made.txt"],
+        autopilot=autopilot,
+    )
+    assert (played.exit_code, desk.read("made.txt") is None) == (0, False)
+    passed = [judged["passed"] for judged in played.of("runner.verify_complete")]
+    assert passed == [True, False, True, True]
+    assert played.result["verification"]["status"] == "passed"
+    assert (desk.folder / "asked").read_text() == "asked\n" * 2
+    told = [m["content"] for m in played.of("user.message") if m.get("source") == "verify"]
+    assert len(told) == 1
+
+
+def test_a_stop_hook_that_always_breaks_the_work_ends_red(desk: Desk) -> None:
+    """As often as the checks may fail, and no longer."""
+    hooks = on("Stop", "rm -f made.txt")
+    played = desk.play([X(WRITE), D("made")] * 3, hooks=hooks, verify=["test -e made.txt"])
+    assert (played.exit_code, played.result["error_type"]) == (8, "check_failed")
+    assert played.result["verification"]["status"] == "failed"
 
 
 def test_a_stop_hook_can_fail_the_run(desk: Desk) -> None:

@@ -263,7 +263,7 @@ def test_by_hand_it_is_all_the_run_does() -> None:
     before = play_out(stage_of([reads(100, 0, 400), done()]))
     spec = replace(before.state.need, prompt="/compact file names")
     stage = go_on(before, answers=[SUMMARY], spec=spec)
-    stage.engine.recorder.state = replace(stage.state, note="/compact file names")
+    stage.recorder.state = replace(stage.state, note="/compact file names")
     play_out(stage)
     assert ended(stage) == ("success", None, 0)
     assert stage.result is not None

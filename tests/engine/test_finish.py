@@ -37,7 +37,7 @@ def test_the_shutdown_sums_the_run_up() -> None:
     """Totals, models and changes are in it when the run succeeded."""
     stage = set_stage([])
     assert record_result(
-        stage.engine.recorder,
+        stage.recorder,
         Ending(subtype="success"),
         session_id="session-1",
         uuid="u",
@@ -109,7 +109,7 @@ def test_caps_are_routine_and_the_rest_is_an_error(
     ending: Ending, kind: str, reason: str | None
 ) -> None:
     """The shutdown has the SDK's two words, and a reason when it is an error."""
-    recorder = set_stage([]).engine.recorder
+    recorder = set_stage([]).recorder
     record_result(recorder, ending, session_id="s", uuid="u", workspace_diff=None)
     (shutdown,) = (
         record.event

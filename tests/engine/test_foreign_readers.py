@@ -26,6 +26,7 @@ from runner.core.events import (
     RunnerLogRecovered,
     RunnerProtection,
     SessionInfo,
+    SkillInvoked,
     ToolExecutionStart,
     to_json,
 )
@@ -37,6 +38,7 @@ from runner.engine.engine import Bench
 from runner.engine.loop import Interruption
 from runner.engine.recover import recover
 from runner.ports import ModelError, ToolContext, ToolDenied, ToolFailure, ToolOutput
+from tests.crew import manned, start
 from tests.fakes import Answer, FakeSandbox, FakeTool, RetryUpTo, call, done, reply
 from tests.hooked import FakeHooks, hooks_of
 from tests.logs import task
@@ -62,15 +64,30 @@ async def refuse(arguments: Mapping[str, Any], context: ToolContext) -> ToolOutp
     raise ToolDenied("outside the roots")
 
 
+async def load(arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+    fact = SkillInvoked(
+        name="tidy",
+        path="/w/.claude/skills/tidy/SKILL.md",
+        content="Sort.",
+        trigger="agent-invoked",
+        description="Tidies up.",
+        source="project",
+        allowed_tools=("Read",),
+    )
+    return ToolOutput(content="Sort.", facts=(fact,))
+
+
 def good_run() -> Stage:
     """Everything that can happen in a run that ends well."""
     tools = (
         FakeTool(name="Bash", kind="shell", work=talk),
         FakeTool(name="Edit", kind="write", work=fail),
         FakeTool(name="Read", kind="read", read_only=True, work=refuse),
+        FakeTool(name="Skill", required=("skill",), work=load),
         *set_of_tools()[4:],
     )
     calls = [call(name) for name in ("Bash", "Edit", "Read", "TaskCreate", "Nope")]
+    calls.append(call("Skill", skill="tidy"))
     said = reply("look", *calls, reasoning=(ReasoningBlock(text="hm", signature="s"),))
     unsigned = reply("half", reasoning=(ReasoningBlock(text="hm"),))
     answers: list[Answer] = [BUSY, said, unsigned, done()]
@@ -181,6 +198,19 @@ def hooked_run() -> Stage:
     return play_out(stage)
 
 
+def crowded_run() -> Stage:
+    """Two sub-agents, of which one fails."""
+    return play_out(
+        manned(
+            {
+                "main": [reply("", start("good"), start("bad")), done()],
+                "good": [reply("look", call("Bash")), reply("found")],
+                "bad": [ModelError("quota", "no credit", status_code=402)],
+            }
+        )
+    )
+
+
 RUNS = (
     good_run,
     denied_run,
@@ -193,6 +223,7 @@ RUNS = (
     guarded_run,
     hooked_run,
     compacted_run,
+    crowded_run,
 )
 
 

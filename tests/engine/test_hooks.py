@@ -18,12 +18,10 @@ from runner.core.events import (
     SessionWarning,
     ToolExecutionComplete,
     ToolExecutionStart,
-    UserMessage,
 )
 from runner.core.hook_answers import HookRun
 from runner.core.messages import ToolResult
 from runner.core.spec import CompactionSpec, HookSpec
-from runner.core.thread import STOP_HOOK
 from runner.engine import hooks
 from runner.engine.hooks import close_hooks
 from runner.engine.recover import recover
@@ -151,7 +149,7 @@ def test_a_kill_at_any_line_runs_no_call_twice_and_no_answered_hook_again() -> N
         asked = sum(r.event.type == "assistant.message" for r in killed)
         stage = go_on(whole, lines=lines, answers=answers[asked:])
         stage.engine.hooks = FakeHooks(answers=runs)
-        close_hooks(stage.engine.recorder)
+        close_hooks(stage.recorder)
 
         async def resume(stage: Stage = stage) -> None:
             await recover(stage.engine)
@@ -237,7 +235,7 @@ def test_a_compaction_by_hand_can_be_blocked() -> None:
     spec = replace(before.state.need, prompt="/compact names", hooks=hooks_of("PreCompact", "no"))
     stage = go_on(before, spec=spec)
     stage.engine.hooks = fake = FakeHooks(answers={"no": NO})
-    stage.engine.recorder.state = replace(stage.state, note="/compact names")
+    stage.recorder.state = replace(stage.state, note="/compact names")
     play_out(stage)
     assert stage.events(SessionError)[0].error_type == "hook_stopped"
     told = fake.told[0][1]
@@ -251,51 +249,6 @@ def test_a_compaction_that_is_allowed_is_made() -> None:
         stage.engine.hooks = FakeHooks(answers={"a": replace(run, exit_code=0)})
         play_out(stage)
         assert ("session.compaction_start" in stage.types) == made
-
-
-def test_hooks_of_sub_agents() -> None:
-    """The start adds to the sub-agent's thread; the stop blocks eight times and no more."""
-    both = {
-        **hooks_of("SubagentStart", "hello", matcher="reviewer"),
-        **hooks_of("SubagentStop", "no"),
-    }
-    answer = '{"hookSpecificOutput": {"additionalContext": "hi"}}'
-    runs = {"hello": HookRun(exit_code=0, stdout=answer), "no": NO}
-    stage, fake = hooked([], runs, hooks=both)
-    engine = stage.engine
-
-    async def live() -> list[str | None]:
-        await hooks.subagent_start(engine, "agent-1", "reviewer")
-        await hooks.subagent_start(engine, "agent-2", "other")
-        reasons = []
-        for number in range(9):
-            engine.recorder.state = _next_turn(stage, "agent-1")
-            reason = await hooks.subagent_stop(engine, "agent-1", "reviewer", str(number))
-            reasons.append(reason)
-            if reason is not None:
-                said = UserMessage(content=reason, source=STOP_HOOK)
-                engine.recorder.record(said, "agent-1")
-        return reasons
-
-    reasons: list[str | None] = []
-
-    async def keep() -> None:
-        reasons.extend(await live())
-
-    run_virtual(keep())
-    assert reasons == ["no"] * 8 + [None]
-    assert stage.state.threads["agent-1"].told == ("hi",)
-    assert "agent-2" not in stage.state.threads
-    active = [p["stop_hook_active"] for command, p, _ in fake.told if command == "no"]
-    assert active == [False] + [True] * 8
-    ends = [r for r in stage.journal.records if isinstance(r.event, HookEnd)]
-    assert {record.agent_id for record in ends} == {"agent-1"}
-
-
-def _next_turn(stage: Stage, agent_id: str) -> Any:
-    """The state once the agent's next turn has begun: what hooks said before it is past."""
-    thread = replace(stage.state.threads[agent_id], heard={})
-    return replace(stage.state, threads={**stage.state.threads, agent_id: thread})
 
 
 def test_the_hooks_of_the_end_get_the_grace_unless_they_have_a_limit() -> None:

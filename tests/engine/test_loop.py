@@ -244,7 +244,7 @@ def test_winding_down_without_a_stop_is_a_bug() -> None:
 def test_winding_down_records_what_is_left_and_gives_the_ending() -> None:
     """The open turn is closed when an abort was recorded outside the loop."""
     log = Log().turn()
-    recorder = set_stage([]).engine.recorder
+    recorder = set_stage([]).recorder
     recorder.journal, recorder.state = log.journal, log.state
     loop.abort(recorder, "SIGTERM")
     assert loop.wind_down(recorder) == Ending(

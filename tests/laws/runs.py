@@ -13,8 +13,9 @@ from runner.core.context import request_bound
 from runner.core.events import AbortCause
 from runner.core.messages import ModelReply, ModelRequest, Usage
 from runner.engine.recover import recover
-from runner.ports import Delta, ModelError, ToolContext, ToolFailure, ToolOutput
-from tests.fakes import FakeTool, RetryUpTo, done
+from runner.ports import Delta, ModelError, Tool, ToolContext, ToolFailure, ToolOutput
+from tests.crew import AgentTool, with_crew
+from tests.fakes import FakeTool, RetryUpTo, done, reply
 from tests.laws.strategies import answers, prices, specs
 from tests.stage import Stage, go_on, set_of_tools, set_stage
 from tests.virtual_time import run_virtual
@@ -34,7 +35,7 @@ class HonestModel:
     async def ask(self, request: ModelRequest, on_delta: Callable[[Delta], None]) -> ModelReply:
         """The next answer, with a usage that fits the request."""
         await asyncio.sleep(1)
-        answer = next(self._said, None) or done()
+        answer = next(self._said, None) or _last_word(request)
         if isinstance(answer, ModelError):
             raise answer
         if answer.text:
@@ -79,7 +80,7 @@ def runs(draw: st.DrawFn) -> Stage:
     priced = draw(st.booleans()) or spec.max_budget_usd is not None
     deadline_s = draw(st.none() | st.none() | st.integers(0, 12).map(lambda n: n + 0.5))
     spec = replace(spec, timeout=deadline_s)
-    tools = tuple(replace_work(tool) for tool in set_of_tools())
+    tools = all_tools()
     stage = set_stage(
         [],
         spec=spec,
@@ -87,7 +88,7 @@ def runs(draw: st.DrawFn) -> Stage:
         price=draw(prices) if priced else None,
         retry=RetryUpTo(attempts=draw(st.integers(1, 3))),
     )
-    stage.engine.model = HonestModel(draw(answers), draw(st.integers(1, 6)))
+    with_crew(stage, HonestModel(draw(answers), draw(st.integers(1, 6))), tools)
     signal_s = draw(st.none() | st.none() | st.integers(0, 12).map(lambda n: n + 0.25))
     cause = draw(st.sampled_from([c for c in get_args(AbortCause) if c != "timeout"]))
     run_virtual(_perform(stage, deadline_s, signal_s, cause))
@@ -106,9 +107,9 @@ def killed_runs(draw: st.DrawFn) -> Stage:
 
 def resumed(stage: Stage, lines: int) -> Stage:
     """The same session killed after this many lines and run to its end; nothing else stops it."""
-    tools = tuple(replace_work(tool) for tool in set_of_tools())
+    tools = all_tools()
     again = go_on(stage, lines=lines, tools=tools)
-    again.engine.model = stage.engine.model  # what it said is said
+    with_crew(again, stage.engine.model, tools)  # what it said is said
     again.sink.records[:0] = stage.journal.records[:lines]
     run_virtual(_recover_and_perform(again))
     return again
@@ -118,6 +119,17 @@ async def _recover_and_perform(stage: Stage) -> None:
     await recover(stage.engine)
     stage.ending = await stage.steps()
     stage.finish()
+
+
+def all_tools() -> tuple[Tool, ...]:
+    """The tools of these runs, sub-agents among them."""
+    return (*map(replace_work, set_of_tools()), AgentTool())
+
+
+def _last_word(request: ModelRequest) -> ModelReply:
+    """The task is done, or what a sub-agent was asked."""
+    is_main = any(tool.name == "task_complete" for tool in request.tools)
+    return done() if is_main else reply("found")
 
 
 def replace_work(tool: FakeTool) -> FakeTool:

@@ -20,8 +20,8 @@ from runner.core.events import (
     RunnerResult,
     RunnerSpec,
 )
-from runner.core.messages import ModelReply, ToolCall, Usage
-from runner.core.spec import CompactionSpec, TaskSpec
+from runner.core.messages import AGENT_TOOL, ModelReply, ToolCall, Usage
+from runner.core.spec import AgentSpec, CompactionSpec, LimitsSpec, TaskSpec
 from runner.ports import ModelError, ModelErrorKind
 from tests.logs import MODEL, task
 
@@ -110,13 +110,17 @@ NAMES = ("Read", "Glob", "Edit", "Bash", "TaskCreate", "Nope", "task_complete", 
 arguments = st.dictionaries(
     st.sampled_from(["file_path", "summary", "reason"]), st.just("a") | st.just(" "), max_size=3
 )
+agents = st.fixed_dictionaries(
+    {"prompt": st.just("Look.")},
+    optional={"subagent_type": st.sampled_from(["scout", "writer", "nobody"])},
+)
 calls = st.builds(
     ToolCall,
     id=st.just("placeholder"),
     name=st.sampled_from(NAMES),
     arguments=arguments,
     problem=st.none() | st.none() | st.just("cut off"),
-)
+) | st.builds(ToolCall, id=st.just("placeholder"), name=st.just(AGENT_TOOL), arguments=agents)
 
 
 shares = st.builds(
@@ -186,4 +190,11 @@ def specs(draw: st.DrawFn) -> TaskSpec:
         compaction=draw(compactions),
         allowed_tools=draw(some_tools),
         disallowed_tools=draw(some_tools),
+        agents={
+            "scout": AgentSpec(description="s", prompt="s", tools=("Read",), max_turns=1),
+            "writer": AgentSpec(description="w", prompt="w", model="fake/writer"),
+        },
+        limits=LimitsSpec(
+            max_subagent_depth=draw(st.integers(1, 2)), max_subagents=draw(st.integers(1, 3))
+        ),
     )

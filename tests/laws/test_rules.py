@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.core.events import SkillInvoked
 from runner.core.path_patterns import Places
 from runner.core.permissions import decide
 from runner.core.rules import RuleError, parse
 from runner.core.shell import Command, Script
-from runner.core.spec import PermissionMode, TaskSpec
+from runner.core.skill_rules import decide_under
+from runner.core.spec import ALL_SKILLS, PermissionMode, TaskSpec
 from runner.core.subjects import FileCall, ShellCall, Subject
 
 PLACES = Places(workspace="/w", home="/home/u")
@@ -126,3 +130,36 @@ def test_a_text_is_a_rule_or_says_why_not(text: str) -> None:
     except RuleError:
         return
     assert rule.text == text
+
+
+@given(allow=RULES, deny=RULES, ask=RULES, mode=MODES, named=st.booleans(), data=st.data())
+def test_a_skill_never_lifts_what_the_task_denies(
+    allow: tuple[str, ...],
+    deny: tuple[str, ...],
+    ask: tuple[str, ...],
+    mode: PermissionMode,
+    named: bool,
+    data: st.DataObject,
+) -> None:
+    """Whatever its rules say: what a rule of the task denies stays denied. It allows what was not
+    allowed only when the task names it, and never in modes plan and dontAsk."""
+    tool = data.draw(st.sampled_from(NAMES))
+    rules = data.draw(st.just((tool,)) | RULES)
+    subject = asked(tool, data)
+    skills = ("tidy",) if named else ALL_SKILLS
+    task = replace(spec(allow, deny, mode), ask_tools=ask, skills=skills)
+    skill = SkillInvoked(
+        name="tidy",
+        path="/w/SKILL.md",
+        content="",
+        trigger="agent-invoked",
+        allowed_tools=rules,
+        disallowed_tools=data.draw(st.just(()) | RULES),
+    )
+    kind = KINDS[tool]
+    before = decide(task, tool, kind, subject)
+    during = decide_under(task, (skill,), tool, kind, subject, {})
+    if before.kind == "denied-by-rules":
+        assert not during.allowed
+    if not named or mode in ("plan", "dontAsk"):
+        assert before.allowed or not during.allowed

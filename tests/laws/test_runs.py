@@ -30,10 +30,12 @@ from runner.core.events import (
 from runner.core.fold import apply, fold
 from runner.core.ledger import ZERO
 from runner.core.limits import budget_reached, turns_left
-from runner.core.messages import Assistant, ToolResult
+from runner.core.messages import Assistant, Message, ToolResult
 from runner.core.policy import next_step
 from runner.core.state import State
 from runner.core.steps import AskModel, Finish, RunTools
+from runner.core.subagents import child_state
+from tests.crew import check_books
 from tests.fakes import FakeTool, MemoryJournal, reply
 from tests.laws.runs import killed_runs, resumed, runs
 from tests.laws.strategies import ephemeral_events, foldable_events
@@ -138,23 +140,37 @@ def test_folding_the_log_gives_the_live_state(stage: Stage) -> None:
 
 @given(stage=runs() | killed_runs())
 def test_each_intent_has_exactly_one_outcome(stage: Stage) -> None:
-    """Turns open and close in turn; each call starts once, then completes once, in its turn."""
+    """Agent by agent: turns open and close in turn; each call starts once, then completes once,
+    in its turn; each sub-agent ends, within the call that started it."""
+    check_books(stage)
+    agents = {record.agent_id for record in stage.journal.records}
+    for agent_id in agents:
+        _check_intents(stage, agent_id)
+
+
+def _check_intents(stage: Stage, agent_id: str | None) -> None:
+    records = [record for record in stage.journal.records if record.agent_id == agent_id]
     turns = [
         (record.event.type, record.event.turn_id)
-        for record in stage.journal.records
+        for record in records
         if isinstance(record.event, (AssistantTurnStart, AssistantTurnEnd))
     ]
     count = len(turns) // 2
     assert turns == [
         (f"assistant.turn_{edge}", str(number)) for number in range(count) for edge in EDGES
     ]
-    starts = Counter((e.turn_id, e.tool_call_id) for e in stage.events(ToolExecutionStart))
-    completes = Counter((e.turn_id, e.tool_call_id) for e in stage.events(ToolExecutionComplete))
+    events = [record.event for record in records]
+    starts = Counter(
+        (e.turn_id, e.tool_call_id) for e in events if isinstance(e, ToolExecutionStart)
+    )
+    completes = Counter(
+        (e.turn_id, e.tool_call_id) for e in events if isinstance(e, ToolExecutionComplete)
+    )
     assert starts == completes
     assert set(starts.values()) <= {1}
     open_calls: set[tuple[str, str]] = set()
-    for record in stage.journal.records:
-        match record.event:
+    for event in events:
+        match event:
             case ToolExecutionStart(turn_id=turn, tool_call_id=call_id):
                 open_calls.add((turn, call_id))
             case ToolExecutionComplete(turn_id=turn, tool_call_id=call_id):
@@ -165,8 +181,13 @@ def test_each_intent_has_exactly_one_outcome(stage: Stage) -> None:
 
 @given(stage=runs() | killed_runs())
 def test_each_call_of_each_reply_has_exactly_one_result_in_the_history(stage: Stage) -> None:
-    """The results follow their reply, in the order asked, and there are no others."""
-    messages = iter(stage.state.main.messages)
+    """The results follow their reply, in the order asked, and there are no others; in the
+    conversation of every agent."""
+    for thread in stage.state.threads.values():
+        _check_pairs(iter(thread.messages))
+
+
+def _check_pairs(messages: Iterator[Message]) -> None:
     for message in messages:
         assert not isinstance(message, ToolResult)
         if isinstance(message, Assistant):
@@ -213,7 +234,25 @@ def test_the_table_never_asks_or_acts_when_it_must_not(stage: Stage) -> None:
                 assert ending == stage.ending
             case step:
                 assert state.result is None, step
+        _check_steps_of_agents(state)
     assert isinstance(next_step(stage.state), Finish)
+
+
+def _check_steps_of_agents(state: State) -> None:
+    """The same for every sub-agent that is open, in the run as it sees it."""
+    for agent_id, agent in state.agents.items():
+        child = child_state(state, agent_id)
+        cap = turns_left(child)
+        match next_step(child) if agent.ended is None else None:
+            case AskModel():
+                assert not budget_reached(child)
+                assert (child.main.open_turn, child.main.pending) == (None, ())
+                assert (child.abort, child.tripped, child.failure) == (None,) * 3
+            case RunTools():
+                assert cap != 0
+            case _:
+                pass
+        assert child.need.max_turns is None or child.main.tool_turns <= child.need.max_turns
 
 
 @given(stage=runs() | killed_runs())
@@ -260,18 +299,18 @@ def test_no_effect_is_repeated_after_a_kill(stage: Stage, data: st.DataObject) -
     ]
     lines = data.draw(st.sampled_from(inside or [len(stage.journal.records) - 1]))
     begun = {
-        (event.turn_id, event.tool_call_id)
-        for event in (record.event for record in stage.journal.records[:lines])
-        if isinstance(event, ToolExecutionStart)
+        (record.agent_id, record.event.turn_id, record.event.tool_call_id)
+        for record in stage.journal.records[:lines]
+        if isinstance(record.event, ToolExecutionStart)
     }
     again = resumed(stage, lines)
     acted = [
-        event
-        for event in (record.event for record in again.journal.records[lines:])
-        if isinstance(event, ToolExecutionComplete) and event.tool_name in EFFECTS
-        if event.error is None or event.error.code == "failed"
+        (record.agent_id, record.event.turn_id, record.event.tool_call_id)
+        for record in again.journal.records[lines:]
+        if isinstance(record.event, ToolExecutionComplete) and record.event.tool_name in EFFECTS
+        if record.event.error is None or record.event.error.code == "failed"
     ]
-    assert [e for e in acted if (e.turn_id, e.tool_call_id) in begun] == []
+    assert [call for call in acted if call in begun] == []
     tools = [tool for tool in again.engine.tools.values() if isinstance(tool, FakeTool)]
     assert sum(len(tool.ran) for tool in tools if tool.name in EFFECTS) == len(acted)
 

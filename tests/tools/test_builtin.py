@@ -15,7 +15,9 @@ from runner.adapters.specfile.words import TOOLS
 from runner.core.permissions import decide
 from runner.core.spec import PermissionMode, TaskSpec, WorkspaceSpec
 from runner.ports import ToolDenied
-from runner.tools import control_specs
+from runner.tools import Agent, control_specs
+from runner.tools.skill import SkillTool
+from runner.tools.tool_search import ToolSearch
 from tests.tools.bench import Bench, descriptions
 
 NAMES = [
@@ -31,6 +33,11 @@ NAMES = [
 ]
 
 
+def no_skills() -> SkillTool:
+    """The tool for skills, in a run without any."""
+    return SkillTool(skills={}, allowed=lambda skill: (), descriptions=descriptions())
+
+
 def test_the_tools_stand_in_a_fixed_order(bench: Bench) -> None:
     """The names are these, in this order, when the tools are built."""
     assert list(bench.tools) == NAMES
@@ -38,7 +45,7 @@ def test_the_tools_stand_in_a_fixed_order(bench: Bench) -> None:
 
 def test_a_spec_can_name_every_tool() -> None:
     """The names a spec may use are those of the tools that are built."""
-    assert list(TOOLS) == NAMES
+    assert list(TOOLS) == [*NAMES, "Agent", "Skill", "ToolSearch"]
 
 
 def test_only_tools_that_change_nothing_run_together(bench: Bench) -> None:
@@ -58,7 +65,12 @@ def test_every_schema_is_valid_and_closed(bench: Bench) -> None:
 def test_every_text_belongs_to_a_tool(bench: Bench) -> None:
     """The file of texts holds nothing that no tool uses, when the tools are built."""
     specs = [tool.spec for tool in bench.tools.values()] + list(control_specs(descriptions()))
+    specs.append(Agent(agents={}, descriptions=descriptions()).spec)
     used = {"AskUserQuestion.answer", "StructuredOutput", "StructuredOutput.schema"}
+    used.add("Agent.general-purpose")
+    specs.append(no_skills().spec)
+    specs.append(ToolSearch((), descriptions(), {}).spec)
+    used |= {"Skill.none", "Skill.text", "ToolSearch.none"}
     for spec in specs:
         used |= {spec.name, *(f"{spec.name}.{key}" for key in spec.input_schema["properties"])}
     assert used == set(descriptions())
@@ -171,10 +183,14 @@ def test_a_plan_decides_as_a_run_does(bench: Bench, mode: PermissionMode) -> Non
         "TaskCreate": {"subject": "x"},
         "TaskUpdate": {"taskId": "1", "status": "completed"},
         "AskUserQuestion": {"questions": [{"question": "?"}]},
+        "Agent": {"description": "d", "prompt": "p"},
+        "Skill": {"skill": "s"},
     }
+    agent = Agent(agents={}, descriptions=descriptions())
+    tools = {**bench.tools, agent.spec.name: agent, "Skill": no_skills()}
     where = WorkspaceSpec(path=str(bench.workspace))
     spec = TaskSpec(name="t", prompt="x", model="m/x", workspace=where, permission_mode=mode)
-    kinds = {name: bench.tools[name].permission(call)["kind"] for name, call in calls.items()}
+    kinds = {name: tools[name].permission(call)["kind"] for name, call in calls.items()}
     verdicts = {name: decide(spec, name, kind) for name, kind in kinds.items()}
     assert {tool.name: tool.verdict for tool in app.plan(spec).tools} == {
         name: f"{'allowed' if verdict.allowed else 'denied'}: {verdict.reason}"

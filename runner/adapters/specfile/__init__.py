@@ -64,6 +64,7 @@ __all__ = [
 ]
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+NO_PROMPT = "The prompt is given later."
 _TEXTS = ("prompt", "system_prompt", "append_system_prompt")
 
 
@@ -75,12 +76,14 @@ def load_spec(
     stdin: Callable[[], str],
     cwd: Path | None = None,
     demand_inputs: bool = True,
+    demand_prompt: bool = True,
 ) -> TaskSpec:
     """Load a spec, with overrides and inputs. Raises `SpecError` with all problems.
 
     `overrides` are `a.b=value` texts (`--set`) or `Override`s of other flags; `stdin` is called
     once at most, and only for a spec or a `prompt_file` named `-`. Without `demand_inputs` (for
-    `validate`) a required input may be missing; its placeholder then stays.
+    `validate`) a required input may be missing; its placeholder then stays. Without
+    `demand_prompt` a prompt may be missing; `NO_PROMPT` stands for it.
     """
     folder, at = (cwd or Path.cwd()).resolve(), At("", [], advise)
     main, data = _read(path, folder, stdin)
@@ -90,6 +93,9 @@ def load_spec(
     if own is None:
         raise SpecError(at.problems)
     whole = overridden(included(own, at), overrides, folder, at)
+    if not demand_prompt and not {"prompt", "prompt_file"} & whole.fields.keys():
+        given_later = Override(source="prompt", path="prompt", value=NO_PROMPT)
+        whole = overridden(whole, [given_later], folder, at)
     given = given_inputs.read_given(inputs, folder, at.key("inputs"))
     values = TASK.read_fields(whole, at)
     keys = {name: name for name in _TEXTS} | {"prompt": _choose_prompt(values, whole, at)}

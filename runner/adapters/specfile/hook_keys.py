@@ -16,10 +16,7 @@ from runner.adapters.specfile.yaml_document import Fields, Items, Node, Scalar
 from runner.core.hook_events import CANNOT_BLOCK, TOOL_EVENTS, named
 from runner.core.spec import HookEvent, HookGroup, HookSpec
 
-PLANNED_EVENTS: Final = frozenset({"SubagentStart", "SubagentStop"})
-"""Events that nothing causes yet."""
-
-EVENTS: Final = tuple(event for event in get_args(HookEvent) if event not in PLANNED_EVENTS)
+EVENTS: Final = tuple(get_args(HookEvent))
 
 WITHOUT_MATCHER: Final = frozenset({"UserPromptSubmit", "Stop"})
 """Events that there is only one kind of."""
@@ -141,10 +138,6 @@ class HookMap:
         values: dict[str, Any] = {}
         for event, entry in node.fields.items():
             here = at.key(event[:60])
-            if event in PLANNED_EVENTS:
-                hint = "remove it; there are no sub-agents yet"
-                values[event] = here.refuse(entry.mark, "not supported yet", hint)
-                continue
             if event not in EVENTS:
                 near = at.nearest(event, EVENTS)
                 hint = f"did you mean {near}?" if near else f"the events are {', '.join(EVENTS)}"

@@ -10,6 +10,7 @@ from runner.adapters.specfile.auto_mode import AUTO_MODE
 from runner.adapters.specfile.changes import GLOB, Changes
 from runner.adapters.specfile.compaction import COMPACTION
 from runner.adapters.specfile.hook_keys import HookMap
+from runner.adapters.specfile.mcp_keys import MCP_SERVERS, TOOL_SEARCH
 from runner.adapters.specfile.output_schema import OutputSchema
 from runner.adapters.specfile.records import (
     ENV,
@@ -32,6 +33,7 @@ from runner.adapters.specfile.shapes import (
     Record,
     TextOrFile,
 )
+from runner.adapters.specfile.skills import Skills
 from runner.adapters.specfile.types import (
     Choice,
     Duration,
@@ -225,6 +227,21 @@ TASK = Record(
             {"PreToolUse": [{"matcher": "Bash", "hooks": [{"command": "./check.sh"}]}]},
         ),
         key(
+            "mcp_servers",
+            MCP_SERVERS,
+            "MCP servers by name, as in .mcp.json. Their tools are `mcp__SERVER__TOOL`. `$NAME`, "
+            "`${NAME}` and `${NAME:-default}` stand for variables of the runner.",
+            {"docs": {"command": "docs-server", "args": ["--read-only"], "required": True}},
+        ),
+        key(
+            "tool_search",
+            TOOL_SEARCH,
+            "Whether definitions of MCP tools are kept back until the model looks for them with "
+            "ToolSearch: `on`, `off`, or `auto`, which does it when they take more than 10 % of "
+            "the model's window; `auto:5` names another share.",
+            "auto:5",
+        ),
+        key(
             "require_changes",
             Changes(),
             "What must have changed before the task counts as done: `true` for anything, or "
@@ -250,6 +267,13 @@ TASK = Record(
             SANDBOX,
             "Where the commands of tools, checks and hooks run, and what they may reach.",
             {"require": "landlock", "network": ["packages.example.com", "*.cdn.example.com"]},
+        ),
+        key(
+            "skills",
+            Skills(),
+            "The skills there are: `all` those of the checkout, or names and paths of folders. "
+            "Only a skill that is listed may allow tools.",
+            ["release", "./skills/triage"],
         ),
         key("env", ENV, "What tools see of the environment.", {"pass": ["GH_TOKEN"]}),
         key(

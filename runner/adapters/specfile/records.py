@@ -91,6 +91,7 @@ LIMITS = Record(
         key("model_idle", Duration(), "Longest silence inside a model's reply.", "5m"),
         key("model_call", Duration(), "Longest model call as a whole.", "20m"),
         key("tool", Duration(), "Longest tool call.", "15m"),
+        key("mcp_start", Duration(), "Longest start of an MCP server.", "1m"),
         key("hook", Duration(), "Longest hook, unless it has a `timeout`.", "30s"),
         key("shutdown_grace", Duration(), "Time to clean up after a stop.", "15s"),
         key(

@@ -17,7 +17,7 @@ from runner.adapters.specfile.problem import (
 from runner.adapters.specfile.types import ExistingPath, Refusal, Schema, Text
 from runner.adapters.specfile.yaml_document import Node, Scalar
 from runner.core import rules
-from runner.core.messages import CONTROL_TOOLS
+from runner.core.messages import CONTROL_TOOLS, MCP_PREFIX
 
 TOOLS = (
     "Read",
@@ -30,21 +30,20 @@ TOOLS = (
     "TaskUpdate",
     "AskUserQuestion",
     "Agent",
+    "Skill",
+    "ToolSearch",
 )
 """The built-in tools that work now."""
 
-PLANNED_TOOLS = ("Skill", "ToolSearch", "WebFetch", "WebSearch")
+PLANNED_TOOLS = ("WebFetch", "WebSearch")
 
 PLANNED = {
-    "mcp_servers": "remove it; the built-in tools are what works now",
     "agents": "remove it; the main agent does the whole task",
-    "skills": "remove it; put what is needed into `append_system_prompt`",
 }
 """Keys of a later version, and what to do until then."""
 
 PLANNED_LIMITS = dict.fromkeys(
     (
-        "mcp_start",
         "max_subagent_depth",
         "max_subagents",
     ),
@@ -166,7 +165,10 @@ class ToolName:
         if paren and name in TOOLS:
             message = f"{shown(text)} is a rule, and this is a list of tools"
             return message, f"name the whole tool: {name}"
-        if name in PLANNED_TOOLS or name.startswith("mcp__"):
+        if name.startswith(MCP_PREFIX):
+            hint = "give its server under `mcp_servers` the tools that are wanted: tools: [...]"
+            return "this list is of the built-in tools", hint
+        if name in PLANNED_TOOLS:
             return f"the tool {printable(name[:60])} is not supported yet", known
         near = at.nearest(name, TOOLS)
         return f"no tool is called {shown(text)}", f"did you mean {near}?" if near else known
@@ -190,7 +192,7 @@ class ToolRule:
         if isinstance(text, Invalid):
             return text
         name = text.partition("(")[0]
-        if name not in TOOLS and "*" not in name:
+        if name not in TOOLS and "*" not in name and not name.startswith(MCP_PREFIX):
             return ToolName(expects=self.expects).read(node, at)
         try:
             rule = rules.parse(text)
@@ -208,6 +210,7 @@ class ToolRule:
         limited = "|".join(TOOLS)
         patterns = [
             rf"^({limited})\(.+\)$",
+            rf"^{MCP_PREFIX}[^()]+$",
             *([] if self.allows else [r"^[^()]*\*[^()]*(\(.+\))?$"]),
         ]
         return {

@@ -55,6 +55,8 @@ from runner.core.events.live import (
 from runner.core.events.own import (
     Canary,
     Check,
+    McpListing,
+    McpPin,
     PriceListing,
     ProtectedChange,
     RunnerLogRecovered,
@@ -71,6 +73,7 @@ from runner.core.events.own import (
     VerifyCheck,
     WindowListing,
 )
+from runner.core.events.search import ToolSearchActivated
 from runner.core.events.session import (
     Abort,
     AbortCause,
@@ -89,6 +92,12 @@ from runner.core.events.session import (
     SessionTaskComplete,
     SessionUsageCheckpoint,
     SessionWarning,
+)
+from runner.core.events.skills import SkillInvoked, SkillListing
+from runner.core.events.subagents import (
+    SubagentCompleted,
+    SubagentFailed,
+    SubagentStarted,
 )
 
 __all__ = [
@@ -119,6 +128,8 @@ __all__ = [
     "HookOutcome",
     "HookOutput",
     "HookStart",
+    "McpListing",
+    "McpPin",
     "ModelCallFailure",
     "PermissionCompleted",
     "PermissionRequested",
@@ -151,6 +162,11 @@ __all__ = [
     "SessionUsageCheckpoint",
     "SessionUsageInfo",
     "SessionWarning",
+    "SkillInvoked",
+    "SkillListing",
+    "SubagentCompleted",
+    "SubagentFailed",
+    "SubagentStarted",
     "SystemMessage",
     "ToolContent",
     "ToolError",
@@ -159,6 +175,7 @@ __all__ = [
     "ToolExecutionStart",
     "ToolListing",
     "ToolRequest",
+    "ToolSearchActivated",
     "UserMessage",
     "VerifyCheck",
     "WindowListing",
@@ -190,6 +207,11 @@ Persisted = (
     | PermissionCompleted
     | HookStart
     | HookEnd
+    | SkillInvoked
+    | ToolSearchActivated
+    | SubagentStarted
+    | SubagentCompleted
+    | SubagentFailed
     | Abort
     | RunnerSpec
     | RunnerOutputCheck

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, ClassVar, Literal
 
+from runner.core.events.skills import SkillListing
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerSpec:
@@ -33,6 +35,26 @@ class ToolListing:
 
     name: str
     read_only: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpPin:
+    """A tool of an MCP server, and the hash of what the server said of it."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpListing:
+    """An MCP server as it was before the first request."""
+
+    name: str
+    status: Literal["connected", "failed"]
+    required: bool = False
+    error: str | None = None
+    version: str | None = None
+    tools: tuple[McpPin, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +105,8 @@ class WindowListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerPreflight:
-    """Everything that was checked and found before the first paid call."""
+    """Everything that was checked and found before the first paid call. `deferred` are those of
+    the `tools` that are kept back until the model searches for them."""
 
     type: ClassVar = "runner.preflight"
     checks: tuple[Check, ...]
@@ -93,6 +116,9 @@ class RunnerPreflight:
     sandbox_report: SandboxReport | None = None
     prices: tuple[PriceListing, ...] = ()
     windows: tuple[WindowListing, ...] = ()
+    skills: tuple[SkillListing, ...] = ()
+    mcp_servers: tuple[McpListing, ...] = ()
+    deferred: tuple[str, ...] = ()
     tool_definitions_bytes: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
 

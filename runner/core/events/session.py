@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 CostBasis = Literal["table", "spec", "reserved", "unpriced"]
 AbortReason = Literal["user_initiated", "remote_command", "user_abort", "autopilot_credit_limit"]
-AbortCause = Literal["SIGINT", "SIGTERM", "SIGHUP", "timeout"]
+AbortCause = Literal["SIGINT", "SIGTERM", "SIGHUP", "interrupt", "timeout"]
 CompactionTrigger = Literal["threshold", "context_limit_retry", "manual", "model_switch"]
 
 
@@ -210,7 +210,8 @@ class SessionShutdown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abort:
-    """Somebody or something stopped the run; `cause` is ours and exact."""
+    """Somebody or something stopped the run; `cause` is ours and exact: `interrupt` is the program
+    that has it run."""
 
     type: ClassVar = "abort"
     reason: AbortReason

@@ -1,0 +1,70 @@
+"""All servers of a run: started together, awaited together, closed together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from runner.adapters.mcp.server import Server
+from runner.core.events import McpListing, McpPin
+
+
+@dataclass(slots=True, kw_only=True)
+class Servers:
+    """The servers of a run and the tasks that own them. `close` must be called, by the task that
+    called `start`."""
+
+    servers: tuple[Server, ...] = ()
+    _group: asyncio.TaskGroup | None = None
+    _owners: list[asyncio.Task[None]] = field(default_factory=list)
+
+    async def start(self) -> None:
+        """Connect to all of them at once; returns when of each it is known whether it is there."""
+        self._group = await asyncio.TaskGroup().__aenter__()
+        pending = [server for server in self.servers if server.status == "pending"]
+        self._owners += [
+            self._group.create_task(server.own(), name=f"MCP server {server.name}")
+            for server in pending
+        ]
+        for server in pending:
+            await server.settled()
+
+    async def close(self) -> None:
+        """End all of them, in the bounded time that a server has for it. Never raises."""
+        for owner in self._owners:
+            owner.cancel()
+        group, self._group = self._group, None
+        if group is not None:
+            await group.__aexit__(None, None, None)
+
+    def listings(self) -> tuple[McpListing, ...]:
+        """What the log says of them."""
+        return tuple(map(_listing, self.servers))
+
+
+def changed(before: Iterable[McpListing], now: Iterable[McpListing]) -> tuple[str, ...]:
+    """What the servers of a session that goes on say otherwise than before, one line each."""
+    known = {pin.name: pin.sha256 for server in before for pin in server.tools}
+    there = [server for server in now if server.status == "connected"]
+    current = {pin.name: pin.sha256 for server in there for pin in server.tools}
+    names = tuple(f"mcp__{server.name}__" for server in there)
+    lines = []
+    for name in sorted(known):
+        if name not in current and name.startswith(names):
+            lines.append(f"{name} is gone since the session was last run")
+        elif name in current and current[name] != known[name]:
+            lines.append(f"{name} is described otherwise than when the session was last run")
+    return tuple(lines)
+
+
+def _listing(server: Server) -> McpListing:
+    tools = server.first.tools if server.first else ()
+    return McpListing(
+        name=server.name,
+        status="connected" if server.status == "connected" else "failed",
+        error=server.problem,
+        version=server.version or None,
+        required=server.spec.required,
+        tools=tuple(McpPin(name=tool.spec.name, sha256=tool.sha256) for tool in tools),
+    )

@@ -1,0 +1,190 @@
+"""The MCP servers of a task: how each is started, and what the run makes of those that are not."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from runner.adapters import leftovers, preflight
+from runner.adapters.mcp.expand import expanded, missing
+from runner.adapters.mcp.server import Server
+from runner.adapters.mcp.servers import Servers, changed
+from runner.adapters.mcp.stdio import Program
+from runner.adapters.redact import Mask
+from runner.adapters.sandbox.walls import Enclosure
+from runner.adapters.specfile.mcp_keys import is_unpinned
+from runner.app import wiring
+from runner.core import deferral
+from runner.core.events import Check, McpListing, SessionWarning
+from runner.core.permissions import offered
+from runner.core.spec import McpServerSpec, TaskSpec
+from runner.engine.recorder import Recorder
+from runner.ports import JournalError, Tool
+from runner.tools.mcp import McpTool
+from runner.tools.tool_search import NAME as TOOL_SEARCH
+from runner.tools.tool_search import ToolSearch
+
+LOGS = "mcp"
+"""The folder in the session's with what the servers said on stderr."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """Where servers that run here are started, and what they may see."""
+
+    workspace: Path
+    session: Path
+    environ: Mapping[str, str]
+    mask: Mask
+    enclosure: Enclosure | None
+
+
+async def start(
+    spec: TaskSpec, ground: Ground, recorder: Recorder, deadline: float | None
+) -> Servers:
+    """Start all of them, and wait until of each it is known whether it is there.
+
+    `deadline` is on the event loop's clock: raises `TimeoutError` then, with nothing left running.
+    """
+
+    def tell(kind: str, text: str) -> None:
+        with suppress(JournalError):  # the run itself meets it at its next fact
+            recorder.record(SessionWarning(warning_type=kind, message=text))
+
+    made = []
+    for name, one in sorted(spec.mcp_servers.items()):
+        server = Server(
+            name=name,
+            spec=expanded(one, ground.environ),
+            start_s=spec.limits.mcp_start,
+            tell=tell,
+        )
+        server.problem = _hopeless(one, server.spec, ground)
+        if server.problem is not None:
+            server.status = "failed"
+        elif server.spec.type == "stdio":
+            server.program = _program(spec, server, ground)
+        made.append(server)
+    servers = Servers(servers=tuple(made))
+    try:
+        async with asyncio.timeout_at(deadline):
+            await servers.start()
+    except BaseException:
+        await servers.close()
+        raise
+    return servers
+
+
+def checks(servers: Servers) -> tuple[Check, ...]:
+    """A check for each server. One that is not required never stops a run."""
+    return tuple(
+        Check(
+            name="mcp",
+            ok=server.status == "connected" or not server.spec.required,
+            detail=_state(server),
+        )
+        for server in servers.servers
+    )
+
+
+def warn(
+    spec: TaskSpec, recorder: Recorder, servers: Servers, before: tuple[McpListing, ...]
+) -> None:
+    """Say which servers are not there, whose version nobody chose, and what they say otherwise
+    than before."""
+    lines = [
+        ("mcp_server_failed", f"the run goes on without the {_state(server)}")
+        for server in servers.servers
+        if server.status == "failed" and not server.spec.required
+    ]
+    lines += [
+        (
+            "mcp_server_unpinned",
+            f"the MCP server {name} is fetched at each start, in whatever version is the newest "
+            "then; name a version",
+        )
+        for name, server in sorted(spec.mcp_servers.items())
+        if is_unpinned(server)
+    ]
+    lines += [("mcp_tool_changed", line) for line in changed(before, servers.listings())]
+    for kind, text in lines:
+        recorder.record(SessionWarning(warning_type=kind, message=text))
+
+
+def tools(servers: Servers | None) -> Mapping[str, Tool]:
+    """The tools of the servers that are there, by name, in a stable order."""
+    found = [
+        McpTool(server, listed.name, listed.spec)
+        for server in (servers.servers if servers else ())
+        for listed in (server.first.tools if server.first else ())
+    ]
+    return {tool.spec.name: tool for tool in sorted(found, key=lambda tool: tool.spec.name)}
+
+
+def kept_back(spec: TaskSpec, found: Mapping[str, Tool]) -> tuple[str, ...]:
+    """The names of those tools of servers that a run starts without."""
+    if TOOL_SEARCH not in offered(spec, (TOOL_SEARCH,)):
+        return ()  # nothing could bring them back
+    windows = {listed.model: listed.tokens for listed in preflight.windows(spec)}
+    window = windows.get(spec.model)
+    exempt = {name for name, server in spec.mcp_servers.items() if server.always_load}
+    shown = offered(spec, tuple(found))
+    specs = tuple(found[name].spec for name in shown)
+    return deferral.kept_back(spec.tool_search, specs, exempt, window)
+
+
+def search(
+    found: Mapping[str, Tool], deferred: tuple[str, ...], servers: Servers | None
+) -> Mapping[str, Tool]:
+    """The tool that loads them."""
+    about = {one.name: one.instructions for one in (servers.servers if servers else ())}
+    specs = tuple(found[name].spec for name in deferred)
+    tool = ToolSearch(specs, wiring.tool_descriptions(), about if deferred else {})
+    return {TOOL_SEARCH: tool}
+
+
+def _state(server: Server) -> str:
+    if server.status == "connected":
+        count = len(server.first.tools) if server.first else 0
+        return f"MCP server {server.name}: connected, {count} tools"
+    return f"MCP server {server.name}: {server.problem}"
+
+
+def _hopeless(said: McpServerSpec, filled: McpServerSpec, ground: Ground) -> str | None:
+    """Why there is no use in trying to start it; None when there may be."""
+    if lacking := missing(said, ground.environ):
+        names = ", ".join(lacking)
+        return f"{names} is not set; set it, or write a default as in ${{NAME:-default}}"
+    if filled.type != "stdio":
+        return None
+    program, path = filled.command or "", ground.environ.get("PATH")
+    if "/" in program:
+        found = (ground.workspace / program).is_file()
+    else:
+        found = shutil.which(program, path=path) is not None
+    return None if found else f"there is no program {program!r}; install it, or mend `command`"
+
+
+def _program(spec: TaskSpec, server: Server, ground: Ground) -> Program:
+    """The tools' environment and, besides, only what the spec gives to this server."""
+    command = server.spec.command or ""
+    if "/" in command:
+        command = str(ground.workspace / command)
+    logs = ground.session / LOGS
+    logs.mkdir(mode=0o700, exist_ok=True)
+    return Program(
+        argv=(command, *server.spec.args),
+        env={
+            **wiring.tool_environment(spec, ground.environ),
+            **server.spec.env,
+            leftovers.MARK: ground.session.name,
+        },
+        cwd=ground.workspace,
+        log=logs / f"{server.name}.log",
+        enclosure=ground.enclosure,
+        mask=ground.mask.data,
+    )

@@ -1,0 +1,11 @@
+"""MCP servers for the tests: real ones from npm, and one that misbehaves on request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+HERE = Path(__file__).parent
+MODULES = HERE / "node_modules" / "@modelcontextprotocol"
+EVERYTHING = MODULES / "server-everything" / "dist" / "index.js"
+FILESYSTEM = MODULES / "server-filesystem" / "dist" / "index.js"
+ODD = HERE / "odd.py"
