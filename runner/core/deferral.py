@@ -53,7 +53,7 @@ def shown(state: State, offered: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
     if not back:
         return offered
     by_name = {tool.name: tool for tool in offered}
-    loaded = (by_name[name] for name in state.main.loaded if name in by_name)
+    loaded = (by_name[name] for name in state.main.loaded if name in by_name and name in back)
     return (*(tool for tool in offered if tool.name not in back), *loaded)
 
 

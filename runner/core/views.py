@@ -29,12 +29,15 @@ from runner.core.events import (
     SessionStart,
     SessionUsageCheckpoint,
     SessionWarning,
+    SubagentStarted,
     ToolExecutionComplete,
     UserMessage,
 )
+from runner.core.messages import AGENT_TOOL
 from runner.core.outcome import STOP_REASONS
 from runner.core.raw_stream import RawStream
-from runner.core.state import CLASSIFIER
+from runner.core.state import CLASSIFIER, MAIN
+from runner.core.subagents import GENERAL_PURPOSE
 
 Message = dict[str, Any]
 
@@ -43,15 +46,18 @@ Message = dict[str, Any]
 class ClaudeView:
     """Claude messages from records, in order. Remembers only what a later message repeats.
 
-    `early` holds what came before `init`; it is None from there on.
+    `early` holds what came before `init`; it is None from there on. `usage`, `called` and `parents`
+    are by agent id; `parents` has the call that started each sub-agent.
     """
 
     partial: bool = False
     hooks: bool = False
     session: SessionStart | SessionResume | None = None
     permission_mode: str = "default"
-    usage: Mapping[str, int] = field(default_factory=dict)
-    called: Mapping[str, str] = field(default_factory=dict)
+    agents: tuple[str, ...] = (GENERAL_PURPOSE,)
+    usage: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    called: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    parents: dict[str, str] = field(default_factory=dict)
     retries: int = 0
     stream: RawStream = field(default_factory=RawStream)
     early: list[Message] | None = field(default_factory=list)
@@ -70,27 +76,35 @@ class ClaudeView:
 
     def _read(self, record: Record) -> list[Message]:  # noqa: C901  # one arm an event, no logic
         match record.event:
+            case SubagentStarted(tool_call_id=call_id):
+                self.parents[_agent(record)] = call_id
+            case event if record.agent_id and isinstance(event, _UNTOLD_OF_CHILDREN):
+                pass
             case SessionStart() | SessionResume() as event:
                 self.session = event
             case RunnerSpec(spec=spec):
                 self.permission_mode = str(spec.get("permission_mode", "default"))
+                self.agents = tuple(dict.fromkeys((GENERAL_PURPOSE, *spec.get("agents", {}))))
             case RunnerPreflight() as event:
                 return [self._init(record, event)]
             case UserMessage() as event:
                 return self._user(record, event)
             case SessionUsageCheckpoint() as event:
-                self.usage = _usage(event)
+                self.usage[_agent(record)] = _usage(event)
             case AssistantMessageDelta(message_id=message_id, delta_content=text):
                 return self._delta(record, message_id, "text", text)
             case AssistantReasoningDelta(reasoning_id=message_id, delta_content=text):
                 return self._delta(record, message_id, "thinking", text)
+            case AssistantMessage() as event if record.agent_id:
+                told = self._assistant(record, event)
+                return [told] if event.tool_requests else []
             case AssistantMessage() as event:
                 return [*self._close_stream(record, event), self._assistant(record, event)]
             case ToolExecutionComplete() as event:
                 return [self._tool_result(record, event)]
             case HookStart() | HookEnd() as event if self.hooks or hook_view.leads(event):
-                told = self._system(record, hook_view.subtype(event), **hook_view.fields(event))
-                return [told]
+                subtype, fields = hook_view.subtype(event), hook_view.fields(event)
+                return [self._system(record, subtype, **fields)]
             case PermissionCompleted() as event:
                 return self._denied(record, event)
             case ModelCallFailure() as event:
@@ -109,6 +123,11 @@ class ClaudeView:
 
     def _system(self, record: Record, subtype: str, **fields: Any) -> Message:
         return {"type": "system", "subtype": subtype, **self._ids(record), **fields}
+
+    def _message(self, record: Record, kind: str, message: Message) -> Message:
+        parent = self.parents.get(_agent(record))
+        ids = self._ids(record)
+        return {"type": kind, "message": message, "parent_tool_use_id": parent, **ids}
 
     def _ids(self, record: Record) -> Message:
         return {"uuid": record.id, "session_id": self.session.session_id if self.session else ""}
@@ -131,7 +150,7 @@ class ClaudeView:
             output_style="default",
             skills=[skill.name for skill in event.skills],
             plugins=[],
-            agents=[],
+            agents=list(self.agents) if AGENT_TOOL in {t.name for t in event.tools} else [],
         )
 
     def _user(self, record: Record, event: UserMessage) -> list[Message]:
@@ -140,23 +159,16 @@ class ClaudeView:
         message = {"role": "user", "content": [{"type": "text", "text": event.content}]}
         return [
             {
-                "type": "user",
-                "message": message,
-                "parent_tool_use_id": None,
+                **self._message(record, "user", message),
                 "isSynthetic": True,
                 "origin": {"kind": "auto-continuation"},
-                **self._ids(record),
             }
         ]
 
     def _assistant(self, record: Record, event: AssistantMessage) -> Message:
-        self.called = {r.tool_call_id: r.name for r in event.tool_requests}
-        content: list[Message] = [
-            {"type": "thinking", "thinking": block.text, "signature": block.signature or ""}
-            for block in event.reasoning
-        ]
-        if event.content:
-            content.append({"type": "text", "text": event.content})
+        agent = _agent(record)
+        self.called[agent] = {r.tool_call_id: r.name for r in event.tool_requests}
+        content = [] if agent else _said(event)
         content += [
             {"type": "tool_use", "id": r.tool_call_id, "name": r.name, "input": r.arguments}
             for r in event.tool_requests
@@ -168,14 +180,9 @@ class ClaudeView:
             "model": event.model,
             "content": content,
             "stop_reason": STOP_REASONS[event.finish_reason],
-            "usage": self.usage,
+            "usage": self.usage.get(agent, {}),
         }
-        return {
-            "type": "assistant",
-            "message": message,
-            "parent_tool_use_id": None,
-            **self._ids(record),
-        }
+        return self._message(record, "assistant", message)
 
     def _tool_result(self, record: Record, event: ToolExecutionComplete) -> Message:
         content = event.result.content if event.result else ""
@@ -187,12 +194,7 @@ class ClaudeView:
             "content": content,
             "is_error": not event.success,
         }
-        return {
-            "type": "user",
-            "message": {"role": "user", "content": [block]},
-            "parent_tool_use_id": None,
-            **self._ids(record),
-        }
+        return self._message(record, "user", {"role": "user", "content": [block]})
 
     def _denied(self, record: Record, event: PermissionCompleted) -> list[Message]:
         if event.result.get("kind") in ("approved", "denied-by-permission-request-hook"):
@@ -200,7 +202,7 @@ class ClaudeView:
         denied = self._system(
             record,
             "permission_denied",
-            tool_name=self.called.get(event.tool_call_id, ""),
+            tool_name=self.called.get(_agent(record), {}).get(event.tool_call_id, ""),
             tool_use_id=event.tool_call_id,
             decision_reason_type="rule",
             decision_reason=event.reason,
@@ -249,7 +251,8 @@ class ClaudeView:
     def _close_stream(self, record: Record, event: AssistantMessage) -> list[Message]:
         if not self.partial:
             return []
-        return self._stream_events(record, self.stream.end(self._model, event, self.usage))
+        usage = self.usage.get(MAIN, {})
+        return self._stream_events(record, self.stream.end(self._model, event, usage))
 
     def _stream_events(self, record: Record, events: list[Message]) -> list[Message]:
         return [self._stream_event(record, event, str(n)) for n, event in enumerate(events)]
@@ -258,6 +261,29 @@ class ClaudeView:
         ids = self._ids(record)
         ids["uuid"] += f"-{suffix}"  # one record stands for several messages
         return {"type": "stream_event", "event": event, "parent_tool_use_id": None, **ids}
+
+
+_UNTOLD_OF_CHILDREN = (
+    UserMessage,
+    AssistantMessageDelta,
+    AssistantReasoningDelta,
+    ModelCallFailure,
+    SessionCompactionComplete,
+)
+"""What a sub-agent says, is told or tries again is its own: these would be read as the agent's."""
+
+
+def _agent(record: Record) -> str:
+    return record.agent_id or MAIN
+
+
+def _said(event: AssistantMessage) -> list[Message]:
+    """The blocks of a reply before its calls."""
+    said: list[Message] = [
+        {"type": "thinking", "thinking": block.text, "signature": block.signature or ""}
+        for block in event.reasoning
+    ]
+    return [*said, {"type": "text", "text": event.content}] if event.content else said
 
 
 def _usage(event: SessionUsageCheckpoint) -> Mapping[str, int]:

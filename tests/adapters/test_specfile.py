@@ -213,6 +213,9 @@ RULE_HINT = (
     "hint: for example Bash(npm run build), Bash(npm run *), Edit(src/**), Read(//etc/hosts)"
 )
 
+AGENT = "{description: d, prompt: p"
+"""A sub-agent, up to what is wrong with it."""
+
 BAD_VALUES = [
     # limits that are none: every wrong form is refused, and says what was read
     ("max_turns: 0", "max_turns: expected a whole number >= 1, got 0"),
@@ -480,6 +483,43 @@ BAD_VALUES = [
         "mcpServers: {}",
         "mcpServers: unknown key\nhint: did you mean `mcp_servers`?",
     ),
+    (
+        "agents: {a: {prompt: p}}",
+        "agents.a.description: required, but missing\nhint: write text that says when to use it",
+    ),
+    (
+        "agents: {a b: {description: d, prompt: p}}",
+        "agents.a b: not a name of letters, digits, `-` and `_`, at most 64",
+    ),
+    (
+        f"agents: {{a: {AGENT}, model: m/x}}}}",
+        "agents.a.model: a model of a sub-agent's own is not supported yet\n"
+        "hint: sub-agents use the run's model; leave it out",
+    ),
+    (f"agents: {{a: {AGENT}, model: 3}}}}", "agents.a.model: expected inherit, got 3"),
+    (
+        f"agents: {{a: {AGENT}, max_turns: 3}}}}",
+        "agents.a.max_turns: unknown key\nhint: did you mean `maxTurns`?",
+    ),
+    (
+        f"agents: {{a: {AGENT}, tools: [Bash(npm *)]}}}}",
+        'agents.a.tools[0]: "Bash(npm *)" is a rule, and this is a list of tools\n'
+        "hint: name the whole tool: Bash",
+    ),
+    (
+        f"agents: {{a: {AGENT}, tools: [mcp__a__b(x)]}}}}",
+        'agents.a.tools[0]: "mcp__a__b(x)" is no name\n'
+        "hint: for example mcp__docs for all of a server, or mcp__docs__search",
+    ),
+    (
+        f"agents: {{a: {AGENT}, disallowedTools: [Reed]}}}}",
+        'agents.a.disallowedTools[0]: no tool is called "Reed"\nhint: did you mean Read?',
+    ),
+    (
+        f"agents: {{a: {AGENT}, skills: [./x]}}}}",
+        'agents.a.skills[0]: "./x" is not the name of a skill\n'
+        "hint: a skill that lies elsewhere is listed by its path in the task's `skills`",
+    ),
     ("zzz: 1", "zzz: unknown key"),
     ("retry: {zzz: 1}", "retry.zzz: unknown key\nhint: the keys here are max_attempts, max_wait"),
     ("retry: 5", "retry: expected a map, got 5"),
@@ -544,7 +584,11 @@ env.set secrets verify protected_paths require_changes forbid_changes output_sch
 mcp_servers.NAME.type mcp_servers.NAME.command mcp_servers.NAME.args mcp_servers.NAME.env
 mcp_servers.NAME.url mcp_servers.NAME.headers mcp_servers.NAME.tools mcp_servers.NAME.required
 mcp_servers.NAME.alwaysLoad tool_search mcp_servers.NAME.disabled mcp_servers.NAME.timeout
-hooks agents skills setting_sources compaction compaction.threshold compaction.enabled
+hooks agents agents.NAME.description agents.NAME.prompt agents.NAME.tools
+agents.NAME.disallowedTools agents.NAME.model agents.NAME.effort agents.NAME.maxTurns
+agents.NAME.permissionMode agents.NAME.skills agents.NAME.mcpServers agents.NAME.background
+agents.NAME.memory agents.NAME.initialPrompt agents.NAME.hooks skills setting_sources
+compaction compaction.threshold compaction.enabled
 compaction.instructions compaction.window pricing pricing.input_per_mtok
 pricing.output_per_mtok pricing.cache_read_per_mtok pricing.cache_write_per_mtok retry
 retry.max_attempts retry.max_wait reports reports.summary reports.junit reports.html
@@ -562,6 +606,8 @@ def test_every_designed_key_works_or_is_known_as_planned() -> None:
 def _line_with(key: str) -> str:
     """A spec line that uses a planned key, or a planned value given as `key: value`."""
     path, _, value = key.partition(": ")
+    if path.startswith("agents.NAME."):  # which has keys that it cannot be without
+        return f"agents: {{x: {AGENT}, {path.removeprefix('agents.NAME.')}: {value or '1'}}}}}"
     for name in reversed(path.replace("NAME", "x").split(".")):
         value = f"{{{name}: {value or '1'}}}"
     return value[1:-1]

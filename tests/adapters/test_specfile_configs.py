@@ -69,7 +69,9 @@ def test_the_defaults_file_is_equal_to_the_dataclasses(tmp_path: Path) -> None:
     keys = [
         key
         for key, _, _, _ in SPEC_KEYS
-        if key not in without and not key.startswith(("pricing.", "inputs.", "auto_mode."))
+        if key not in without
+        and not key.startswith(("pricing.", "auto_mode."))
+        and ".NAME." not in key
     ]
     assert (spec, sorted(there)) == (expected, sorted(keys))
 
@@ -151,6 +153,10 @@ REFUSED_BY_BOTH = [
     "pricing: {input_per_mtok: 1}",
     "verify: pytest",
     "verify: [{name: tests}]",
+    "agents: {a: {description: d}}",
+    "agents: {a: {description: d, prompt: p, model: m/x}}",
+    "agents: {a: {description: d, prompt: p, background: true}}",
+    "agents: {a: {description: d, prompt: p, tools: [Bash(npm *)]}}",
     "zzz: 1",
     "prompt_file: p.md",
     "model: null",

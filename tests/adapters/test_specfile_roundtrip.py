@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from runner.adapters.specfile import load_spec, resolved_yaml
 from runner.adapters.specfile.words import TOOLS
 from runner.core.spec import (
+    AgentSpec,
     EnvSpec,
     InputSpec,
     LimitsSpec,
@@ -99,6 +100,21 @@ def specs(folder: Path) -> st.SearchStrategy[TaskSpec]:
         allowed_tools=TOOL_LISTS,
         disallowed_tools=TOOL_LISTS,
         permission_mode=st.sampled_from(["default", "acceptEdits", "bypassPermissions"]),
+        agents=st.dictionaries(
+            NAMES.filter(lambda name: name[0] != "_"),
+            st.builds(
+                AgentSpec,
+                description=BODIES,
+                prompt=BODIES,
+                tools=st.sampled_from([None, (), ("Read", "mcp__docs")]),
+                disallowed_tools=TOOL_LISTS,
+                effort=st.sampled_from([None, "low"]),
+                max_turns=st.none() | WHOLE,
+                permission_mode=st.sampled_from([None, "plan", "bypassPermissions"]),
+                skills=st.sampled_from([(), ("tidy",)]),
+            ),
+            max_size=2,
+        ),
         skills=st.sampled_from([("all",), (), ("tidy", str(folder))]),
         env=st.builds(
             EnvSpec,
@@ -195,6 +211,8 @@ limits:
   max_verify_attempts: 3
   max_structured_output_retries: 5
   max_resumes: 3
+  max_subagent_depth: 3
+  max_subagents: 20
   min_output_tokens: 256
   durability: event
 resume:
@@ -216,6 +234,7 @@ sandbox:
   mode: auto
   container: false
 skills: all
+agents: {{}}
 env:
   pass: []
   set: {{}}

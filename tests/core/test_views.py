@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -17,12 +19,21 @@ from runner.core.events import (
     ModelCallFailure,
     PermissionCompleted,
     PermissionRequested,
+    RunnerPreflight,
+    SessionCompactionComplete,
     SessionInfo,
+    SessionUsageCheckpoint,
     SessionWarning,
+    SubagentStarted,
+    ToolContent,
+    ToolExecutionComplete,
+    ToolListing,
+    ToolRequest,
+    UserMessage,
 )
 from runner.core.messages import ModelReply, ReasoningBlock
-from runner.core.spec import HookEvent
-from runner.core.state import CLASSIFIER
+from runner.core.spec import AgentSpec, HookEvent
+from runner.core.state import CLASSIFIER, MAIN
 from runner.core.views import ClaudeView
 from tests.fakes import call, reply
 from tests.logs import MODEL, Log, task
@@ -267,6 +278,17 @@ def test_failed_attempts_are_numbered() -> None:
     }
 
 
+def test_a_compaction_is_a_boundary_or_the_reason_why_there_is_none() -> None:
+    """The trigger is Claude's word for it."""
+    log = Log().add(
+        SessionCompactionComplete(success=True, trigger="manual", pre_compaction_tokens=9),
+        SessionCompactionComplete(success=False, trigger="manual", error="busy"),
+    )
+    boundary, banner = after_init(log)
+    assert boundary["compact_metadata"] == {"trigger": "manual", "pre_tokens": 9}
+    assert (banner["content"], banner["level"]) == ("not compacted: busy", "warning")
+
+
 def stream(*events: Message) -> list[Message]:
     return [{"type": "stream_event", "event": e, "parent_tool_use_id": None} for e in events]
 
@@ -400,4 +422,99 @@ def test_what_the_model_of_mode_auto_says_is_not_the_agents() -> None:
         message_id="m", content="{}", model="m/judge", turn_id="0.c", finish_reason="stop"
     )
     assert claude.feed(log.journal.append(said, CLASSIFIER)) == []
-    assert claude.called == {READ.id: "Read"}
+    assert claude.called == {MAIN: {READ.id: "Read"}}
+
+
+def test_init_lists_the_agents_there_are_when_they_can_be_started() -> None:
+    """The general one is always there, once, and those of the spec follow; none without Agent."""
+    own = AgentSpec(description="d", prompt="p")
+    log = Log(task(agents={"scout": own, "general-purpose": own}))
+    spec = log.journal.records[1]
+    found = RunnerPreflight(
+        checks=(),
+        tools=(ToolListing(name="Agent", read_only=False),),
+        sandbox="process",
+        workspace="/work",
+    )
+    claude = ClaudeView()
+    claude.feed(spec)
+    (message,) = claude.feed(log.journal.append(found))
+    assert message["agents"] == ["general-purpose", "scout"]
+    assert view(log)[0]["agents"] == []
+
+
+AGENT = call("Agent", "a1", prompt="look")
+
+
+def with_child(*events: Event) -> tuple[ClaudeView, Log, list[Message]]:
+    """A view in the main loop's stream, and the messages of what its sub-agent `kid` does then."""
+    log = Log().reply(reply("", AGENT))
+    started = SubagentStarted(
+        tool_call_id=AGENT.id,
+        turn_id="0",
+        agent_name="scout",
+        agent_display_name="scout",
+        agent_description="d",
+    )
+    claude = ClaudeView(partial=True)
+    for record in log.journal.records:
+        claude.feed(record)
+    claude.feed(log.journal.stamp(text("of main")))
+    records = [log.journal.stamp(event) for event in (started, *events)]
+    messages = [m for r in records for m in claude.feed(replace(r, agent_id="kid"))]
+    return claude, log, [bare(message) for message in messages]
+
+
+def child_says(words: str, *requests: ToolRequest) -> AssistantMessage:
+    return AssistantMessage(
+        message_id="k",
+        content=words,
+        model=MODEL,
+        turn_id="0",
+        finish_reason="tool_calls" if requests else "stop",
+        tool_requests=requests,
+        reasoning=(),
+    )
+
+
+def test_of_a_sub_agent_only_calls_and_results_are_told_under_the_call_that_started_it() -> None:
+    """Its words are not shown; its usage, its calls and a denial of them are its own."""
+    usage = SessionUsageCheckpoint(
+        model=MODEL, cost_usd=Decimal(0), total_cost_usd=Decimal(0), basis="spec", input_tokens=7
+    )
+    request = ToolRequest(tool_call_id="k1", name="Glob", arguments={})
+    denied = PermissionCompleted(
+        request_id="r", tool_call_id="k1", result={"kind": "denied-by-rules"}, reason="no"
+    )
+    done = ToolExecutionComplete(
+        tool_call_id="k1",
+        tool_name="Glob",
+        success=True,
+        turn_id="0",
+        result=ToolContent(content="ok"),
+    )
+    claude, _, (calls, denial, result) = with_child(
+        usage, child_says("hm", request), denied, done, child_says("that is all")
+    )
+    assert calls["message"]["content"] == [
+        {"type": "tool_use", "id": "k1", "name": "Glob", "input": {}}
+    ]
+    assert calls["message"]["usage"]["input_tokens"] == 7
+    assert (denial["subtype"], denial["tool_name"]) == ("permission_denied", "Glob")
+    assert result["message"]["content"][0]["tool_use_id"] == "k1"
+    assert [m["parent_tool_use_id"] for m in (calls, result)] == [AGENT.id] * 2
+    assert (claude.usage[MAIN], claude.called[MAIN]) == (USAGE, {AGENT.id: "Agent"})
+
+
+def test_what_a_sub_agent_hears_and_tries_leaves_the_stream_of_the_agent_alone() -> None:
+    """Its pieces and failed attempts are no messages, and the agent's open block stays open."""
+    failed = ModelCallFailure(
+        model=MODEL, error_message="cut", failure_kind="transport", duration_ms=1
+    )
+    told = UserMessage(content="look", is_autopilot_continuation=True)
+    compacted = SessionCompactionComplete(success=False, trigger="manual", error="e")
+    claude, log, messages = with_child(text("x"), thought("y"), failed, told, compacted)
+    assert messages == []
+    (piece,) = claude.feed(log.journal.stamp(text("more")))
+    assert piece["event"] == delta(0, "text", "more")
+    assert claude.retries == 0

@@ -28,6 +28,7 @@ from runner.core.events import (
     SessionInfo,
     SkillInvoked,
     ToolExecutionStart,
+    ToolSearchActivated,
     to_json,
 )
 from runner.core.hook_answers import HookRun
@@ -75,6 +76,11 @@ async def load(arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput
         allowed_tools=("Read",),
     )
     return ToolOutput(content="Sort.", facts=(fact,))
+
+
+async def search(arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+    fact = ToolSearchActivated(strategy="select", tool_names=("mcp__docs__find",))
+    return ToolOutput(content="{}", facts=(fact,))
 
 
 def good_run() -> Stage:
@@ -211,6 +217,17 @@ def crowded_run() -> Stage:
     )
 
 
+def searching_run() -> Stage:
+    """A tool of a server is called once it is loaded."""
+    tools = (
+        FakeTool(name="ToolSearch", required=("query",), work=search),
+        FakeTool(name="mcp__docs__find"),
+    )
+    look = call("ToolSearch", query="select:mcp__docs__find")
+    answers = [reply("", look), reply("", call("mcp__docs__find")), done()]
+    return play_out(set_stage(answers, tools=tools))
+
+
 RUNS = (
     good_run,
     denied_run,
@@ -224,6 +241,7 @@ RUNS = (
     hooked_run,
     compacted_run,
     crowded_run,
+    searching_run,
 )
 
 

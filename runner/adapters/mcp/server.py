@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 from runner import __version__
 from runner.adapters.mcp.content import text_of
-from runner.adapters.mcp.incoming import Watched
 from runner.adapters.mcp.listing import Listing, full_name, listing, plain
-from runner.adapters.mcp.stdio import Program, said_last, stdio
+from runner.adapters.mcp.stdio import Program, said_last
+from runner.adapters.mcp.transport import transport
 from runner.core.spec import McpServerSpec
 from runner.ports import ToolContext, ToolFailure, ToolOutput
 
@@ -194,37 +194,15 @@ class Server:
             if isinstance(message, mcp_types.ToolListChangedNotification):
                 self._note_change()
 
-        async with self._transport() as transport:
+        async with transport(self.spec, self.program, self.start_s, self._lost) as wire:
             client = Client(
-                transport,
+                wire,
                 client_info=mcp_types.Implementation(name="autopilot-runner", version=__version__),
                 message_handler=listen,
                 cache=None,
             )
             async with client:
                 yield client
-
-    @asynccontextmanager
-    async def _transport(self) -> AsyncIterator[Any]:
-        """Something the SDK's client can enter."""
-        spec = self.spec
-        if self.program is not None:
-            yield Watched(stdio(self.program), self._lost)
-            return
-        import httpx2  # noqa: PLC0415  # as above
-        from mcp.client.sse import sse_client  # noqa: PLC0415
-        from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
-
-        assert spec.url is not None  # the spec's reader saw to it
-        if spec.type == "sse":
-            yield Watched(sse_client(spec.url, headers=dict(spec.headers)), self._lost)
-            return
-        timeout = httpx2.Timeout(self.start_s, read=None)
-        async with httpx2.AsyncClient(
-            headers=dict(spec.headers), timeout=timeout, trust_env=False
-        ) as http:
-            transport = streamable_http_client(spec.url, http_client=http)
-            yield Watched(transport, self._lost)
 
     async def _tools(self, client: Any) -> Listing:
         said: list[Mapping[str, Any]] = []

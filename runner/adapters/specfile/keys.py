@@ -1,11 +1,12 @@
 """The keys of a spec: the type, the meaning and an example of each.
 
 Rules of this file: defaults are those of the dataclasses in `core.spec` and stand nowhere else;
-a planned key becomes a `Key` here when its feature works, never earlier.
+a key is added when its feature works, never earlier.
 """
 
 from __future__ import annotations
 
+from runner.adapters.specfile.agent_keys import AGENTS
 from runner.adapters.specfile.auto_mode import AUTO_MODE
 from runner.adapters.specfile.changes import GLOB, Changes
 from runner.adapters.specfile.compaction import COMPACTION
@@ -44,7 +45,8 @@ from runner.adapters.specfile.types import (
     Whole,
 )
 from runner.adapters.specfile.words import (
-    PLANNED,
+    EFFORTS,
+    MODES,
     SLUG,
     VARIABLE,
     ModelName,
@@ -121,7 +123,7 @@ TASK = Record(
         ),
         key(
             "effort",
-            Choice(options=("low", "medium", "high", "xhigh", "max")),
+            Choice(options=EFFORTS),
             "How hard the model thinks; unset: its default. What it does not have is said.",
             "high",
         ),
@@ -184,9 +186,7 @@ TASK = Record(
         ),
         key(
             "permission_mode",
-            Choice(
-                options=("default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions"),
-            ),
+            Choice(options=MODES),
             "What may run without a rule: reading; edits too; reading alone, whatever the rules; "
             "nothing; what a model allows; everything.",
             "acceptEdits",
@@ -275,6 +275,12 @@ TASK = Record(
             "Only a skill that is listed may allow tools.",
             ["release", "./skills/triage"],
         ),
+        key(
+            "agents",
+            AGENTS,
+            "Sub-agents by name, as Claude's Agent SDKs define them. The tool `Agent` starts them.",
+            {"reviewer": {"description": "Reviews a change.", "prompt": "You review code."}},
+        ),
         key("env", ENV, "What tools see of the environment.", {"pass": ["GH_TOKEN"]}),
         key(
             "secrets",
@@ -315,5 +321,4 @@ TASK = Record(
         ),
     ),
     required=("name", "model"),
-    planned=PLANNED,
 )

@@ -23,7 +23,6 @@ from runner.adapters.specfile.types import (
     Whole,
 )
 from runner.adapters.specfile.words import (
-    PLANNED_LIMITS,
     VARIABLE,
     passed_variable,
     set_value,
@@ -119,6 +118,18 @@ LIMITS = Record(
             10,
         ),
         key(
+            "max_subagent_depth",
+            Whole(),
+            "How deep sub-agents may be nested; 0: there are none.",
+            1,
+        ),
+        key(
+            "max_subagents",
+            Whole(),
+            "How many sub-agents may be at work at once; 0: there are none.",
+            4,
+        ),
+        key(
             "min_output_tokens",
             Whole(minimum=1),
             "A call that the budget leaves fewer output tokens for is not made.",
@@ -131,7 +142,6 @@ LIMITS = Record(
             "barrier",
         ),
     ),
-    planned=PLANNED_LIMITS,
 )
 
 RESUME = Record(

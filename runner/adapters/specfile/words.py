@@ -37,18 +37,9 @@ TOOLS = (
 
 PLANNED_TOOLS = ("WebFetch", "WebSearch")
 
-PLANNED = {
-    "agents": "remove it; the main agent does the whole task",
-}
-"""Keys of a later version, and what to do until then."""
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
 
-PLANNED_LIMITS = dict.fromkeys(
-    (
-        "max_subagent_depth",
-        "max_subagents",
-    ),
-    "remove it: what it limits is not supported yet either",
-)
+MODES = ("default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions")
 
 OTHER_NAMES = {
     "budget": "max_budget_usd",
