@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.desk import Desk, Played
-from tests.mcp_servers import EVERYTHING, FILESYSTEM, ODD
+from tests.mcp_servers import EVERYTHING, FILESYSTEM, HERE, ODD
 from tests.servers import D, T, X
 
 pytestmark = pytest.mark.warm
@@ -79,6 +79,7 @@ def test_the_published_servers_work_behind_the_walls(desk: Desk) -> None:
         "stream-json",
         mcp_servers=servers,
         allowed_tools=["mcp__every", "mcp__files__read_text_file"],
+        add_dirs=[str(HERE)],  # commands see no other folder in /tmp, should the checkout be there
         sandbox=None,
     )
     found = answers(played)
@@ -179,7 +180,11 @@ def test_a_secret_is_given_to_one_server_alone(desk: Desk) -> None:
         D("done"),
     ]
     played = desk.play(
-        steps, mcp_servers=servers, allowed_tools=["mcp__odd", "mcp__other", "Bash"], sandbox=None
+        steps,
+        mcp_servers=servers,
+        allowed_tools=["mcp__odd", "mcp__other", "Bash"],
+        add_dirs=[str(HERE)],  # as above
+        sandbox=None,
     )
     own, other, bash, _ = answers(played)
     seen = json.loads(own[2])

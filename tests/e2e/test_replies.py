@@ -201,6 +201,7 @@ def without_id(block: dict[str, Any]) -> dict[str, Any]:
 def arguments_sent(request: dict[str, Any]) -> list[str]:
     """The arguments of every call in a request, as JSON."""
     named = ("arguments", "args")
+    request = {key: value for key, value in request.items() if key != "tools"}  # not definitions
     text = [
         block[name]
         for block in blocks(request)
