@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -232,15 +231,6 @@ def test_a_piece_of_nonsense_is_left_out_and_the_reply_charged(delta: Any) -> No
     reply = ask("openai", raw(choice(delta), choice({}, "stop"), counted())).reply
     assert reply.text == ""
     assert reply.usage == Usage(input_tokens=10, output_tokens=5)
-
-
-def test_what_litellm_complains_about_has_no_trace(caplog: pytest.LogCaptureFixture) -> None:
-    """A nonsensical piece is a line in the log and not a page of somebody else's code."""
-    delta = {"tool_calls": [{"index": "a", "id": "b", "function": {"name": "A"}}]}
-    ask("openai", raw(choice(delta), choice({}, "stop"), counted()))
-    said = [record for record in caplog.records if record.name == "LiteLLM"]
-    assert said
-    assert all("\n" not in logging.Formatter().format(record) for record in said)
 
 
 # -- usage ---------------------------------------------------------------------------------------

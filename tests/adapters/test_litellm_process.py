@@ -95,6 +95,34 @@ def test_a_cancel_during_the_import_ends_the_process() -> None:
     assert (run.stdout, run.stderr, run.returncode) == ("left\n", "", 0)
 
 
+def test_what_litellm_complains_about_has_no_trace() -> None:
+    """A nonsensical piece of a reply is a line in the log and not a page of litellm's code. In a
+    process of its own: where litellm was loaded before, its loggers stay as their owner wants."""
+    code = """
+        import logging, sys
+        from tests.adapters.litellm_calls import ask, raw
+
+        logging.basicConfig(stream=sys.stdout, format="%(name)s %(message)s")
+        delta = {"tool_calls": [{"index": "a", "id": "b", "function": {"name": "A"}}]}
+        chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+        ask("openai", raw(
+            {**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
+            {**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+        ))
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    said = [line for line in run.stdout.splitlines() if line.startswith("LiteLLM ")]
+    assert said
+    assert (run.stdout.splitlines(), run.stderr, run.returncode) == (said, "", 0)
+
+
 def test_the_import_asks_the_network_for_nothing(tmp_path: Path) -> None:
     """No name is looked up and no connection is made while litellm loads and a request is
     counted: in a process where both are recorded and refused."""

@@ -429,6 +429,17 @@ def test_a_new_ignore_rule_hides_no_recorded_file(place: Place) -> None:
     assert place.statuses() == {"a": "modified", "b": "deleted", "d/c": "modified"}
 
 
+def test_a_change_within_the_second_of_the_snapshot_is_seen(place: Place) -> None:
+    """Git keeps times in seconds; a file rewritten at once has the old size and the old time."""
+    time.sleep(1 - time.time() % 1)
+    write(place.workspace, {"a": "1\n", "b": "1\n"})
+    place.take()
+    write(place.workspace, {"a": "2\n"})
+    (place.workspace / "b").unlink()
+    time.sleep(1 - time.time() % 1)
+    assert place.statuses() == {"a": "modified", "b": "deleted"}
+
+
 def test_a_dropped_ignore_rule_does_not_make_old_files_new(place: Place) -> None:
     """What was there and ignored is skipped by name, so a secret does not enter the patch."""
     write(place.workspace, {".gitignore": ".env\nout/\n", ".env": "KEY=secret\n", "out/a": "old\n"})
