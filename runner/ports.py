@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from runner.core.events import Ephemeral, Event, FileEffect, FileState, Persisted, Record
+from runner.core.events import Ephemeral, Event, Fee, FileEffect, FileState, Persisted, Record
 from runner.core.hook_answers import HookRun
 from runner.core.messages import ModelReply, ModelRequest, ToolSpec
 from runner.core.spec import HookSpec
 from runner.core.state import State
 from runner.core.subjects import ShellCall
+from runner.core.urls import WebUrl
 
 T = TypeVar("T")
 
@@ -185,6 +186,16 @@ class FileTool(Tool, Protocol):
 
 
 @runtime_checkable
+class PaidTool(Tool, Protocol):
+    """A tool whose every call costs something beside the model's tokens."""
+
+    @property
+    def fee(self) -> Fee | None:
+        """What one call costs; None when it cannot cost anything. Constant over a run."""
+        ...
+
+
+@runtime_checkable
 class CommandTool(Tool, Protocol):
     """A tool whose calls are commands, which rules may look into."""
 
@@ -245,6 +256,50 @@ class Sandbox(Protocol):
         """Run to the leader's exit plus a short drain. Output is streamed to `spill_file` and
         kept as head and tail, so memory does not grow with it. Raises `OSError` when the
         program cannot be started. On return, timeout or cancel the process tree is gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """What is at a URL, as text. `moved_to` is where else to ask, which nobody did yet.
+
+    `url` is where it was in the end, `kind` its media type; `cut` is set when there was more.
+    """
+
+    url: str
+    status: int
+    kind: str
+    text: str
+    cut: bool = False
+    moved_to: str | None = None
+
+
+class Web(Protocol):
+    """Reads pages of the web."""
+
+    async def read(self, url: WebUrl, timeout_s: float) -> Page:
+        """GET one page; redirects are followed on the same host only. Connects to addresses that
+        may be connected to and to no others. Raises `ToolFailure`, `ToolDenied`. Cancelled: the
+        connection is closed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One result of a search."""
+
+    title: str
+    url: str
+    snippet: str
+    date: str | None = None
+
+
+class WebSearch(Protocol):
+    """Asks a search engine."""
+
+    async def search(self, query: str, timeout_s: float) -> tuple[Hit, ...]:
+        """One paid query, never repeated. Raises `ToolFailure`. Cancelled: the connection is
+        closed; the query may be billed."""
         ...
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from runner.adapters import rlimits
 from runner.adapters.sandbox.walls import Enclosure, Launch
 from runner.ports import ExecRequest
 
@@ -53,16 +53,18 @@ def start(request: ExecRequest, enclosure: Enclosure | None) -> Child:
         counts = enclosure is not None and enclosure.ends_all
         tally_fd, tally_end = _pipe(fds) if counts else (None, None)
         launch = _launch(argv, request, enclosure, tally_end)
-        process = subprocess.Popen(
-            launch.argv,
-            cwd=request.cwd,
-            env=dict(launch.env),
-            stdin=_told(request.stdin, fds),
-            stdout=output_end,
-            stderr=error_end,
-            start_new_session=True,
-            pass_fds=[fd for fd in (cwd_end, tally_end) if fd is not None],
-        )
+        stdin = _told(request.stdin, fds)
+        with rlimits.lowered(request.cwd) as limits:
+            process = subprocess.Popen(
+                launch.argv,
+                cwd=request.cwd,
+                env=dict(launch.env),
+                stdin=stdin,
+                stdout=output_end,
+                stderr=error_end,
+                start_new_session=True,
+                pass_fds=[fd for fd in (cwd_end, tally_end) if fd is not None],
+            )
     except BaseException:
         for fd in fds:
             os.close(fd)
@@ -71,7 +73,7 @@ def start(request: ExecRequest, enclosure: Enclosure | None) -> Child:
     for fd in fds:
         if fd not in kept:
             os.close(fd)
-    _forbid_core_files(process.pid)
+    rlimits.bind(process.pid, limits)
     exit_fd = _exit_fd(process.pid)
     return Child(
         process=process,
@@ -125,13 +127,6 @@ def _pipe(fds: list[int]) -> tuple[int, int]:
         os.close(low_end)
     fds += (read_end, write_end)
     return read_end, write_end
-
-
-def _forbid_core_files(pid: int) -> None:
-    # After the start and not before: code between fork and exec is not safe with threads.
-    if sys.platform == "linux":
-        with suppress(ProcessLookupError, PermissionError):
-            resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
 
 
 def _exit_fd(pid: int) -> int | None:

@@ -9,9 +9,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from runner.adapters.specfile.problem import At, Invalid, Mark, Problem, Source, shown
-from runner.adapters.specfile.types import Flag
+from runner.adapters.specfile.types import Flag, Reader
 from runner.adapters.specfile.yaml_document import Broken, Field, Fields, Items, Node, Scalar, parse
 
 MAX_PROBLEMS = 5
@@ -81,11 +82,16 @@ class FrontMatter:
 
     def flag(self, key: str, default: bool) -> bool:
         """True or false."""
+        value = self.value(key, Flag())
+        return default if value is None else bool(value)
+
+    def value(self, key: str, reader: Reader) -> Any:
+        """What a reader of specs makes of it."""
         node = self._node(key)
         if node is None:
-            return default
-        value = Flag().read(node, self._at(key))
-        return default if isinstance(value, Invalid) else bool(value)
+            return None
+        value = reader.read(node, self._at(key))
+        return None if isinstance(value, Invalid) else value
 
     def _node(self, key: str) -> Node | None:
         there = self.fields.get(key)

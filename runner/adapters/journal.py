@@ -47,8 +47,7 @@ __all__ = [
 ]
 
 SESSION_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
-LOCK_TRIES = 5
-LOCK_WAIT_S = 0.02
+LOCK_TRIES, LOCK_WAIT_S = 5, 0.02
 CHUNK_BYTES = 1024 * 1024
 BARRIERS = ("assistant.turn_start", "tool.execution_start", "session.usage_checkpoint")
 """Events that are durable before what follows them, in durability `barrier`."""
@@ -230,6 +229,7 @@ class FileJournal:
     def close(self) -> None:
         """Let go of log and lock."""
         os.close(self._log)
+        fcntl.flock(self._lock, fcntl.LOCK_UN)  # closing it alone leaves it with forks of a host
         os.close(self._lock)
 
     def _line(self, record: Record) -> bytes:

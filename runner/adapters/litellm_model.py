@@ -14,9 +14,7 @@ import asyncio
 import gc
 import json
 import logging
-import os
 import sys
-import threading
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
@@ -26,7 +24,9 @@ from functools import cache
 from typing import Any, TypeVar
 from weakref import WeakSet
 
+from runner.adapters.daemon_thread import in_daemon_thread
 from runner.adapters.litellm_effort import Thinking, thinking
+from runner.adapters.litellm_environment import own_variables
 from runner.adapters.litellm_errors import CUT, classify
 from runner.adapters.litellm_onlooker import Onlooker
 from runner.adapters.litellm_reply import ReplyParts, is_finished, reported_usage
@@ -42,11 +42,6 @@ from runner.ports import Delta, ModelError
 
 T = TypeVar("T")
 
-_ENVIRONMENT = {
-    "LITELLM_MODE": "PRODUCTION",  # else it loads a .env, which the repository under test may hold
-    "LITELLM_OFFLINE_MODE": "true",  # else it fetches files from the network
-    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-}
 _LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 _CLOSE_S = 2.0
 _BYTES_PER_TOKEN = 2
@@ -62,14 +57,14 @@ _STUMBLES = (
 )
 
 
-_ASKING: WeakSet[LitellmModel] = WeakSet()
+_ASKING: WeakSet[Any] = WeakSet()
+"""Whoever may still need the connections that litellm keeps open."""
 
 
 @cache
 def start_import() -> Future[Any]:
     """Begin to import litellm, once for the process; the future holds the module."""
-    os.environ.update(_ENVIRONMENT)
-    return _in_daemon_thread(_import, "import-litellm")
+    return in_daemon_thread(_import, "import-litellm")
 
 
 class LitellmModel:
@@ -88,7 +83,7 @@ class LitellmModel:
         self._idle_s = idle_s
         self._call_s = call_s
         self._wiring = Wiring("other")
-        _ASKING.add(self)
+        begin_asking(self)
 
     async def ask(self, request: ModelRequest, on_delta: Callable[[Delta], None]) -> ModelReply:
         """Stream one reply, see `Model`. The import is waited for outside the limits."""
@@ -131,7 +126,7 @@ class LitellmModel:
         tools = wire_tools(request.tools)
         try:
             litellm = await asyncio.wrap_future(start_import())
-            counting = _in_daemon_thread(
+            counting = in_daemon_thread(
                 lambda: litellm.token_counter(model=self._model, messages=messages, tools=tools),
                 "count-tokens",
             )
@@ -141,21 +136,8 @@ class LitellmModel:
             return size // _BYTES_PER_TOKEN + 1
 
     async def aclose(self) -> None:
-        """Close the connections that litellm keeps open between calls, once no model needs them:
-        it keeps those of all models in one place."""
-        _ASKING.discard(self)
-        if _ASKING:
-            return
-        if not start_import.cache_info().currsize or not start_import().done():
-            return  # there are none, and litellm need not be waited for
-        litellm = start_import().result()
-        shared = vars(litellm).pop("module_level_aclient", None)  # made anew when it is needed
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSE_S):
-                await litellm.close_litellm_async_clients()
-                if shared is not None:
-                    await shared.close()
-        litellm.in_memory_llm_clients_cache.flush_cache()
+        """Close the connections that litellm keeps open between calls, see `done_asking`."""
+        await done_asking(self)
 
     def _way(self, litellm: Any, request: ModelRequest) -> Route:
         """Which API is asked; what was converted for another is converted again."""
@@ -197,10 +179,10 @@ class LitellmModel:
         now = asyncio.get_running_loop().time()
         limit = asyncio.timeout_at(min(now + self._idle_s, ends_at))
         try:
-            with _no_lost_cancel():
+            with no_lost_cancel():
                 async with limit:
                     result = await work
-        except _failures(litellm) as error:
+        except failures(litellm) as error:
             if limit.expired():
                 raise self._too_slow(now, ends_at) from error
             raise classify(error, reading=reading, started=started, secret=self._api_key) from error
@@ -224,7 +206,11 @@ def _import() -> Any:
     is_new, collects = "litellm" not in sys.modules, gc.isenabled()
     gc.disable()
     try:
-        import litellm
+        with own_variables():
+            import litellm
+
+            # It reads that table at the first call, from the network without our variables.
+            litellm.anthropic_beta_headers_manager.has_beta_headers_config("anthropic")
     finally:
         if collects:
             gc.enable()
@@ -244,7 +230,7 @@ def _import() -> Any:
     return litellm
 
 
-def _failures(litellm: Any) -> tuple[type[Exception], ...]:
+def failures(litellm: Any) -> tuple[type[Exception], ...]:
     """All that may come out of litellm: its own errors (OpenAI's is the root of them), those of
     the connection, and what its code stumbles over when a server sends nonsense."""
     transport = litellm.exceptions.httpx
@@ -263,30 +249,38 @@ def _without_trace(record: logging.LogRecord) -> bool:
     return True
 
 
-def _in_daemon_thread(work: Callable[[], T], name: str) -> Future[T]:
-    future: Future[T] = Future()
-    future.set_running_or_notify_cancel()  # a waiter that is cancelled cancels itself only
+def begin_asking(asker: object) -> None:
+    """From here on connections stay open between calls, until this one is done, too."""
+    _ASKING.add(asker)
 
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:  # raised again where the future is waited for
-            future.set_exception(error)
 
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return future
+async def done_asking(asker: object) -> None:
+    """Close litellm's connections, once nobody needs them: it keeps those of all in one place."""
+    _ASKING.discard(asker)
+    if _ASKING:
+        return
+    if not start_import.cache_info().currsize or not start_import().done():
+        return  # there are none, and litellm need not be waited for
+    litellm = start_import().result()
+    shared = vars(litellm).pop("module_level_aclient", None)  # made anew when it is needed
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_CLOSE_S):
+            await litellm.close_litellm_async_clients()
+            if shared is not None:
+                await shared.close()
+    litellm.in_memory_llm_clients_cache.flush_cache()
 
 
 async def _close(litellm: Any, *streams: Any) -> None:
     """Close the connection: what goes on sending goes on billing."""
-    with _no_lost_cancel(), suppress(*_failures(litellm)):  # it is gone, one way or the other
+    with no_lost_cancel(), suppress(*failures(litellm)):  # it is gone, one way or the other
         async with asyncio.timeout(_CLOSE_S):
             for stream in streams:
                 await stream.aclose()
 
 
 @contextmanager
-def _no_lost_cancel() -> Iterator[None]:
+def no_lost_cancel() -> Iterator[None]:
     """Cancel here what was cancelled inside, though litellm has swallowed it (its close does)."""
     task = asyncio.current_task()
     before = task.cancelling() if task else 0

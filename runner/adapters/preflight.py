@@ -73,14 +73,15 @@ def may_be_unwalled(spec: TaskSpec) -> bool:
 
 
 def per_model(spec: TaskSpec) -> Iterable[TaskSpec]:
-    """The spec as it is for each model it may ask, its own first, that of mode auto last.
+    """The spec as it is for each model it may ask: its own first, those of its sub-agents after
+    the fallbacks, that of mode auto last.
 
     `api_base` and `api_key_env` are for its provider: another provider's model is asked at its
     own address with its own key. `compaction.window` is that of `model` alone.
     """
     yield spec
     deciding = (spec.auto_mode.model,) if spec.auto_mode else ()
-    for model in dict.fromkeys((*spec.fallback_models, *deciding)):
+    for model in dict.fromkeys((*spec.fallback_models, *_models_of_agents(spec), *deciding)):
         if model == spec.model:
             continue
         same = provider_of(model) == provider_of(spec.model)
@@ -91,6 +92,10 @@ def per_model(spec: TaskSpec) -> Iterable[TaskSpec]:
             api_key_env=spec.api_key_env if same else None,
             compaction=replace(spec.compaction, window=None),
         )
+
+
+def _models_of_agents(spec: TaskSpec) -> tuple[str, ...]:
+    return tuple(agent.model for agent in spec.agents.values() if agent.model)
 
 
 def stated_price(spec: TaskSpec) -> PricingSpec | None:
@@ -137,7 +142,8 @@ def _add_dirs(spec: TaskSpec) -> list[Check]:
 
 def _permission_mode(spec: TaskSpec) -> Check:
     """Everything allowed, to root, behind no wall: whether there is one is known later."""
-    if spec.sandbox.mode == "off" and not may_be_unwalled(spec):
+    servers = (server.sandbox.mode for server in spec.mcp_servers.values())
+    if "off" in (spec.sandbox.mode, *servers) and not may_be_unwalled(spec):
         return _bad("permission_mode", BYPASS_REFUSED)
     return _good("permission_mode", spec.permission_mode)
 
@@ -239,7 +245,7 @@ def _price(spec: TaskSpec) -> Check:
 def _pricing_form(spec: TaskSpec) -> str:
     """How to state the price of this model; short, where no other has one to be kept."""
     price_form = "{input_per_mtok, output_per_mtok}"
-    others = spec.fallback_models or spec.pricing
+    others = spec.fallback_models or spec.auto_mode or _models_of_agents(spec) or spec.pricing
     return f"`pricing: {{{spec.model}: {price_form}}}`" if others else f"`pricing: {price_form}`"
 
 

@@ -71,6 +71,18 @@ def find_price(model: str, pricing: PricingSpec | None) -> PriceListing | None:
     return _listing(model, "table", paid, made, read, write)
 
 
+def search_price(provider: str) -> Decimal | None:
+    """What one query to a search API costs, in USD; the dearest tier counts, and free is 0."""
+    entry = _table().get(f"{provider}/search", {})
+    tiers = entry.get("tiered_pricing")
+    listed = [
+        Decimal(part["input_cost_per_query"])
+        for part in (entry, *(tiers if isinstance(tiers, list) else ()))
+        if "input_cost_per_query" in part
+    ]
+    return max(listed) if listed else None
+
+
 def provider_of(model: str) -> str | None:
     """Whose model this is: what stands before its `/`, else the provider the table names."""
     provider, slash, _ = model.partition("/")

@@ -14,7 +14,7 @@ from functools import cache
 from types import ModuleType
 from typing import Literal, get_args, get_origin
 
-from runner.adapters import preflight
+from runner.adapters import preflight, web_search
 from runner.adapters.mcp.expand import variables
 from runner.adapters.redact import Mask
 from runner.adapters.secret_forms import MIN_CHARS
@@ -48,6 +48,7 @@ COMMON = frozenset(
 def key_names(spec: TaskSpec, environ: Mapping[str, str]) -> tuple[str, ...]:
     """The variables that are set and hold a provider's key."""
     asked = [preflight.key_variable(one) for one in preflight.per_model(spec)]
+    asked += [web_search.key_variable(spec.web_search)] if spec.web_search else []
     named = [name for name in environ if KEY_NAME.fullmatch(name)]
     return tuple(dict.fromkeys(name for name in (*asked, *named) if name and environ.get(name)))
 

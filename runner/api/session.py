@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -9,7 +10,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypedDict, TypeVar, overload
 
 from runner.adapters.clock import SystemClock
 from runner.adapters.journal import read_log, session_dir
@@ -27,6 +28,18 @@ OnEvent = Callable[[Record], object]
 """Told of every record: the event in its envelope. What is on disk has a `seq`."""
 
 SHORTEST_S = 0.001
+
+
+class Where(TypedDict, total=False):
+    """Where a session goes, what it sees and who watches: see `Session`."""
+
+    home: str | Path | None
+    session_id: str | None
+    resume: str | None
+    fork: bool
+    artifacts: str | Path | None
+    environ: Mapping[str, str] | None
+    on_event: OnEvent | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +66,8 @@ class Session:
     record. Listeners are called in the runner's thread, one after another: they must not block,
     and what they raise is in `Result.problems`.
 
-    Raises `SessionError` when the id is none, unknown or ambiguous.
+    Raises `SessionError` when the id is none, unknown or ambiguous, and `TypeError` for a spec that
+    was not loaded.
     """
 
     def __init__(
@@ -68,6 +82,8 @@ class Session:
         environ: Mapping[str, str] | None = None,
         on_event: OnEvent | None = None,
     ) -> None:
+        if not isinstance(spec, TaskSpec):
+            raise TypeError(f"not a spec but {type(spec).__name__}: load it with `load_spec`")
         if fork and resume is None:
             raise ValueError("`fork` needs `resume`")
         if resume is not None and session_id is not None and not fork:
@@ -117,8 +133,13 @@ class Session:
         Returns at once. The future gives the result; cancelling it takes a prompt back that has
         not begun. In a program with an event loop, await `asyncio.wrap_future(session.send(..))`.
         `timeout_s` counts from now; when it is over the prompt is stopped, and its result is
-        `error_timeout`.
+        `error_timeout`. A program that ends without waiting still waits for it, once its main
+        thread is over; Ctrl-C stops it then.
+
+        Raises `TypeError` and `ValueError` for a prompt that is no text or has none, and for a
+        time that is no number of seconds above zero.
         """
+        _refuse_nonsense(prompt, timeout_s)
         ends_at = None if timeout_s is None else SystemClock().monotonic() + timeout_s
         sent = _Sent(prompt=prompt, ends_at=ends_at)
         with self._lock:
@@ -193,7 +214,7 @@ class Session:
 
     def _begin(self) -> None:
         try:
-            work(self._work)
+            work(self._work, self.abort)
         except BaseException:
             with self._lock:
                 self._waiting.clear()
@@ -235,6 +256,16 @@ class Session:
             sent.result.set_result(result_of(finished, self._listeners.take_problems()))
         except BaseException as bug:  # raised again where the future is waited for
             sent.result.set_exception(bug)
+
+
+def _refuse_nonsense(prompt: object, timeout_s: float | None) -> None:
+    """Before it is on the log: what stands there has to be readable for ever."""
+    if prompt is not None and not isinstance(prompt, str):
+        raise TypeError(f"a prompt is a text, not {type(prompt).__name__}")
+    if prompt is not None and not prompt.strip():
+        raise ValueError("the prompt has no text")
+    if timeout_s is not None and not 0 < timeout_s < math.inf:
+        raise ValueError(f"timeout_s: a number of seconds above 0, not {timeout_s}")
 
 
 def _refuse_inside() -> None:

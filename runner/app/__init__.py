@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
+from runner.app.agents import AgentPlan
 from runner.app.conversation import Conversation
 from runner.app.plan import Plan, ToolPlan, check, plan
 from runner.app.run import Run
@@ -16,6 +17,7 @@ from runner.core.spec import TaskSpec
 from runner.ports import Sink
 
 __all__ = [
+    "AgentPlan",
     "Conversation",
     "Finished",
     "Plan",

@@ -3,19 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from runner import tools
 from runner.adapters import configs
 from runner.app import wiring
 from runner.core.events import Check, SandboxReport
+from runner.core.messages import AGENT_TOOL
+from runner.core.permissions import offered
 from runner.core.skills import Skill, preloaded
-from runner.core.spec import AgentSpec, TaskSpec
+from runner.core.spec import AgentSpec, PermissionMode, TaskSpec
 from runner.core.subagents import GENERAL_PURPOSE, catalog
 from runner.engine.engine import Crew
 from runner.engine.spawn import spawn
 from runner.ports import Tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPlan:
+    """A sub-agent that may be started: `tools` None are those of who starts it, `source` is the
+    file that defines it, or empty."""
+
+    name: str
+    description: str
+    model: str
+    tools: tuple[str, ...] | None = None
+    permission_mode: PermissionMode | None = None
+    max_turns: int | None = None
+    source: str = ""
+
+
+def plans(spec: TaskSpec) -> tuple[AgentPlan, ...]:
+    """The sub-agents that the main loop may start; none when it has no tool for it."""
+    if not tool(spec) or not offered(spec, (AGENT_TOOL,)):
+        return ()
+    return tuple(
+        AgentPlan(
+            name=name,
+            description=agent.description,
+            model=agent.model or spec.model,
+            tools=agent.tools,
+            permission_mode=agent.permission_mode,
+            max_turns=agent.max_turns,
+            source=agent.source,
+        )
+        for name, agent in _agents(spec).items()
+    )
 
 
 def tool(spec: TaskSpec) -> Mapping[str, Tool]:
@@ -44,20 +78,34 @@ def crew(
         spawn=spawn,
         description=lambda name: agents[name].description,
         prompt=prompt,
-        skills=lambda name: preloaded(known, agents[name].skills, template=template),
+        skills=lambda name: preloaded(
+            known, filter(known.__contains__, agents[name].skills), template=template
+        ),
         tools=toolbox,
     )
 
 
 def checks(spec: TaskSpec, known: Mapping[str, Skill]) -> tuple[Check, ...]:
-    """Whether the skills are there that agents are to be told; nothing when they are to be told
-    none."""
-    wanted = [(name, skill) for name, agent in spec.agents.items() for skill in agent.skills]
+    """Whether the skills are there that agents of the task are to be told; nothing when they are to
+    be told none."""
+    own = ((name, agent) for name, agent in spec.agents.items() if not agent.source)
+    wanted = [(name, skill) for name, agent in own for skill in agent.skills]
     lacking = [
         f"{name}: there is no skill `{skill}`" for name, skill in wanted if skill not in known
     ]
     detail = "; ".join(lacking) or ", ".join(skill for _, skill in wanted)
     return (Check(name="agents", ok=not lacking, detail=detail),) if wanted else ()
+
+
+def missing_skills(spec: TaskSpec, known: Mapping[str, Skill]) -> tuple[str, ...]:
+    """The same of the agents of the project, in words: those skills are left out."""
+    return tuple(
+        f"{agent.source}: there is no skill `{skill}` that {name} could be told"
+        for name, agent in spec.agents.items()
+        if agent.source
+        for skill in agent.skills
+        if skill not in known
+    )
 
 
 def system_prompt(

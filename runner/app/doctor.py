@@ -16,7 +16,7 @@ from runner.adapters.sandbox import advice
 from runner.adapters.sandbox.choice import Chosen
 from runner.adapters.trees import remove_tree
 from runner.adapters.workspace import WorkspaceError
-from runner.app import boundary
+from runner.app import boundary, mcp_outlook, project_agents
 from runner.core.events import Check, SandboxReport
 from runner.core.spec import TaskSpec, WorkspaceSpec
 
@@ -46,7 +46,9 @@ def examine(
     if spec is None:
         checks += [*preflight.machine_checks(known), _keys(known)]
     else:
+        spec = project_agents.join(spec).spec
         checks += [*preflight.run_checks(spec, known), *secret_values.checks(spec, known)]
+        checks += mcp_outlook.checks(mcp_outlook.plans(spec, known))
     chosen = None
     if checks[0].ok:
         try:

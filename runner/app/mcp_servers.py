@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from runner.adapters import leftovers, preflight
-from runner.adapters.mcp.expand import expanded, missing
+from runner.adapters.mcp.expand import expanded
 from runner.adapters.mcp.server import Server
 from runner.adapters.mcp.servers import Servers, changed
 from runner.adapters.mcp.stdio import Program
 from runner.adapters.redact import Mask
 from runner.adapters.sandbox.walls import Enclosure
-from runner.adapters.specfile.mcp_keys import is_unpinned
-from runner.app import wiring
+from runner.app import mcp_outlook, wiring
 from runner.core import deferral
 from runner.core.events import Check, McpListing, SessionWarning
 from runner.core.permissions import offered
-from runner.core.spec import McpServerSpec, TaskSpec
+from runner.core.spec import TaskSpec
 from runner.engine.recorder import Recorder
 from runner.ports import JournalError, Tool
 from runner.tools.mcp import McpTool
@@ -63,10 +61,12 @@ async def start(
             start_s=spec.limits.mcp_start,
             tell=tell,
         )
-        server.problem = _hopeless(one, server.spec, ground)
+        if one.type == "stdio":
+            server.enclosure = ground.enclosure if one.sandbox.mode == "task" else None
+        server.problem = mcp_outlook.problem(spec, one, ground.environ, ground.workspace)
         if server.problem is not None:
             server.status = "failed"
-        elif server.spec.type == "stdio":
+        elif one.type == "stdio":
             server.program = _program(spec, server, ground)
         made.append(server)
     servers = Servers(servers=tuple(made))
@@ -101,15 +101,7 @@ def warn(
         for server in servers.servers
         if server.status == "failed" and not server.spec.required
     ]
-    lines += [
-        (
-            "mcp_server_unpinned",
-            f"the MCP server {name} is fetched at each start, in whatever version is the newest "
-            "then; name a version",
-        )
-        for name, server in sorted(spec.mcp_servers.items())
-        if is_unpinned(server)
-    ]
+    lines += [("mcp_server_unpinned", line) for line in mcp_outlook.warnings(spec)]
     lines += [("mcp_tool_changed", line) for line in changed(before, servers.listings())]
     for kind, text in lines:
         recorder.record(SessionWarning(warning_type=kind, message=text))
@@ -150,27 +142,13 @@ def search(
 def _state(server: Server) -> str:
     if server.status == "connected":
         count = len(server.first.tools) if server.first else 0
-        return f"MCP server {server.name}: connected, {count} tools"
+        told = f"MCP server {server.name}: connected, {count} tools"
+        reason = server.spec.sandbox.reason
+        return f"{told}, without a sandbox: {reason}" if reason else told
     return f"MCP server {server.name}: {server.problem}"
 
 
-def _hopeless(said: McpServerSpec, filled: McpServerSpec, ground: Ground) -> str | None:
-    """Why there is no use in trying to start it; None when there may be."""
-    if lacking := missing(said, ground.environ):
-        names = ", ".join(lacking)
-        return f"{names} is not set; set it, or write a default as in ${{NAME:-default}}"
-    if filled.type != "stdio":
-        return None
-    program, path = filled.command or "", ground.environ.get("PATH")
-    if "/" in program:
-        found = (ground.workspace / program).is_file()
-    else:
-        found = shutil.which(program, path=path) is not None
-    return None if found else f"there is no program {program!r}; install it, or mend `command`"
-
-
 def _program(spec: TaskSpec, server: Server, ground: Ground) -> Program:
-    """The tools' environment and, besides, only what the spec gives to this server."""
     command = server.spec.command or ""
     if "/" in command:
         command = str(ground.workspace / command)
@@ -179,12 +157,11 @@ def _program(spec: TaskSpec, server: Server, ground: Ground) -> Program:
     return Program(
         argv=(command, *server.spec.args),
         env={
-            **wiring.tool_environment(spec, ground.environ),
-            **server.spec.env,
+            **mcp_outlook.environment(spec, server.spec, ground.environ),
             leftovers.MARK: ground.session.name,
         },
         cwd=ground.workspace,
         log=logs / f"{server.name}.log",
-        enclosure=ground.enclosure,
+        enclosure=server.enclosure,
         mask=ground.mask.data,
     )

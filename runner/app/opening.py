@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from runner import __version__
-from runner.adapters import leftovers, preflight, secret_values
+from runner.adapters import leftovers, preflight, secret_values, web_search
 from runner.adapters.sandbox.choice import RANKS
 from runner.adapters.specfile import spec_hash
 from runner.app import wiring
@@ -77,6 +77,7 @@ def record_start(
 def check(spec: TaskSpec, environ: Mapping[str, str], now: State) -> tuple[Check, ...]:
     """The checks before the first paid call, and whether the session may go on once more."""
     checks = (*preflight.run_checks(spec, environ), *secret_values.checks(spec, environ))
+    checks += web_search.checks(spec, environ)
     most = spec.limits.max_resumes
     if now.resumes > most:
         detail = f"killed {now.resumes} times in a row; `limits.max_resumes` allows {most}"
@@ -118,6 +119,12 @@ def record_preflight(
         message = f"commands ran in tier {before.sandbox} before, and in {sandbox.tier} now"
         recorder.record(SessionWarning(warning_type="sandbox_weaker", message=message))
     warn_of_no_diff(recorder, site)
+
+
+def warn(recorder: Recorder, warning_type: str, messages: Iterable[str]) -> None:
+    """Record what a person should know."""
+    for message in messages:
+        recorder.record(SessionWarning(warning_type=warning_type, message=message))
 
 
 def warn_of_unmasked(recorder: Recorder, spec: TaskSpec, environ: Mapping[str, str]) -> None:

@@ -9,7 +9,8 @@ from decimal import Decimal
 from pathlib import Path
 
 from runner.adapters import preflight, secret_values
-from runner.app import agents, instructions, skilled, wiring
+from runner.app import agents, instructions, mcp_outlook, project_agents, skilled, wiring
+from runner.app.agents import AgentPlan
 from runner.app.world import World
 from runner.app.worst_case import WorstCase, worst_case
 from runner.core import rules
@@ -47,22 +48,29 @@ class Plan:
     advice: tuple[str, ...] = ()
     instruction_files: tuple[str, ...] = ()
     skills: tuple[SkillListing, ...] = ()
+    mcp_servers: tuple[mcp_outlook.ServerPlan, ...] = ()
     warnings: tuple[str, ...] = ()
     windows: tuple[WindowListing, ...] = ()
+    agents: tuple[AgentPlan, ...] = ()
 
 
 def check(spec: TaskSpec, environ: Mapping[str, str] | None = None) -> tuple[Check, ...]:
     """The preflight checks, without a session and without a run."""
     known = dict(os.environ) if environ is None else environ
-    named = skilled.checks(spec, skilled.find(spec))
-    return (*preflight.run_checks(spec, known), *secret_values.checks(spec, known), *named)
+    spec = project_agents.join(spec).spec
+    found = skilled.find(spec)
+    named = (*skilled.checks(spec, found), *agents.checks(spec, found.skills))
+    servers = mcp_outlook.checks(mcp_outlook.plans(spec, known))
+    checks = (*preflight.run_checks(spec, known), *secret_values.checks(spec, known))
+    return (*checks, *named, *servers)
 
 
 def plan(spec: TaskSpec, world: World | None = None) -> Plan:
     """Everything `run` would decide before its first model call."""
     surroundings = world or World()
     mask = secret_values.mask_of(spec, surroundings.environ)
-    checks, spec = check(spec, surroundings.environ), secret_values.masked_spec(spec, mask)
+    joined = project_agents.join(secret_values.masked_spec(spec, mask), mask=mask)
+    checks, spec = check(spec, surroundings.environ), joined.spec
     workspace = Path(spec.workspace.path)
     built = wiring.toolbox(spec, workspace, surroundings.environ, workspace)
     known = skilled.find(spec, mask=mask)
@@ -91,7 +99,14 @@ def plan(spec: TaskSpec, world: World | None = None) -> Plan:
         advice=advice(spec),
         instruction_files=tuple(path for path, _ in found.files),
         skills=skilled.listings(spec, known),
-        warnings=skilled.warnings(spec, known),
+        agents=agents.plans(spec),
+        mcp_servers=mask.value(mcp_outlook.plans(spec, surroundings.environ)),
+        warnings=(
+            *joined.warnings,
+            *mcp_outlook.warnings(spec),
+            *skilled.warnings(spec, known),
+            *agents.missing_skills(spec, known.skills),
+        ),
     )
 
 

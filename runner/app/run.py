@@ -20,6 +20,7 @@ from runner.app import (
     boundary,
     hooking,
     opening,
+    project_agents,
     signals,
 )
 from runner.app.reports import write_reports
@@ -116,8 +117,9 @@ class Run:
             finished = self._without_log(recorder.state, ending, journal.folder)
         finally:
             await self._close_servers()
-            if self._parts.model is not None:
-                await self._parts.model.aclose()
+            for caller in (self._parts.model, self._parts.search):
+                if caller is not None:
+                    await caller.aclose()
             journal.close()
         return self._let_go(finished)
 
@@ -125,6 +127,8 @@ class Run:
         """From the first event to the ending. Raises `JournalError` only."""
         deadline = None
         try:
+            joined = project_agents.join(self._spec, opened.state.spec, self._mask)
+            self._spec = joined.spec
             opening.record_start(
                 recorder,
                 opened,
@@ -132,6 +136,7 @@ class Run:
                 session_id=self._session_id,
                 now=self._world.clock.now(),
             )
+            opening.warn(recorder, project_agents.WARNING, joined.warnings)
             deadline = self._deadline(recorder.state)
             setting = self._setting(recorder, opened, site, deadline)
             engine = await set_up(setting, self._parts)

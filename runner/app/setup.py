@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from runner.adapters.hooks import CommandHooks
+from runner.adapters.litellm_search import LitellmSearch
 from runner.adapters.mcp.servers import Servers
 from runner.adapters.output_schema import output_errors
 from runner.adapters.protected import Protection
@@ -23,8 +24,10 @@ from runner.app import (
     instructions,
     mcp_servers,
     opening,
+    project_agents,
     skilled,
     startup,
+    web,
     wiring,
 )
 from runner.app.session import Opened, prompts_differ
@@ -59,6 +62,7 @@ class Parts:
     """What is there so far: the run lets go of it, however far the set-up came."""
 
     model: Model | None = None
+    search: LitellmSearch | None = None
     guard: Protection | None = None
     where: Chosen | None = None
     servers: Servers | None = None
@@ -112,6 +116,7 @@ async def _prepare(setting: Setting, parts: Parts) -> tuple[Check, ...]:
     if not all(check.ok for check in checks):
         return checks
     parts.model = wiring.model(spec, environ, opened.state.attempts_over)
+    parts.search = web.search(spec, environ)
     await startup.prepare(
         setting.site,
         setting.recorder,
@@ -128,6 +133,8 @@ async def _prepare(setting: Setting, parts: Parts) -> tuple[Check, ...]:
     skilled.warn(setting.recorder, spec, parts.skills)
     checks = (*checks, *skilled.checks(spec, parts.skills), parts.where.check)
     checks += agents.checks(spec, parts.skills.skills)
+    lacking = agents.missing_skills(spec, parts.skills.skills)
+    opening.warn(setting.recorder, project_agents.WARNING, lacking)
     if not spec.mcp_servers or not parts.where.check.ok:
         return checks
     ground = mcp_servers.Ground(
@@ -149,6 +156,7 @@ def _toolbox(setting: Setting, parts: Parts) -> Mapping[str, Tool]:
     parts.deferred = mcp_servers.kept_back(setting.spec, found)
     return {
         **_built_in(setting, parts),
+        **web.tools(setting.spec, parts.search),
         **agents.tool(setting.spec),
         **skilled.tool(setting.spec, parts.skills),
         **mcp_servers.search(found, parts.deferred, parts.servers),

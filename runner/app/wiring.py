@@ -16,6 +16,7 @@ from runner.adapters.redact import NOTHING, Mask
 from runner.adapters.sandbox.walls import Enclosure
 from runner.adapters.scripted_model import ScriptedModel
 from runner.adapters.shell_syntax import shell_script
+from runner.core import web_rules
 from runner.core.events import SandboxReport
 from runner.core.messages import ToolSpec
 from runner.core.permissions import offered
@@ -148,7 +149,8 @@ def surroundings(spec: TaskSpec, sandbox: SandboxReport | None) -> str:
     text = ""
     if sandbox is not None and sandbox.tier != "process":
         text += _about_the_sandbox(spec, sandbox)
-    if any(one.untrusted for one in spec.inputs.values()):
+    reaches = any(web_rules.may_reach(spec, tool) for tool in web_rules.WEB_TOOLS)
+    if reaches or any(one.untrusted for one in spec.inputs.values()):
         text += configs.read_text("prompts/untrusted.md")
     if spec.secrets:
         text += configs.read_text("prompts/secrets.md")

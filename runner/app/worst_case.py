@@ -8,6 +8,8 @@ from decimal import Decimal
 from runner.adapters import preflight
 from runner.adapters.prices import model_limits
 from runner.core.ledger import ZERO, worst_case_usd
+from runner.core.messages import AGENT_TOOL
+from runner.core.permissions import offered
 from runner.core.spec import TaskSpec
 from runner.core.words import count
 
@@ -34,6 +36,8 @@ def worst_case(spec: TaskSpec) -> WorstCase:
         return _unbounded(f"{loose}; set `max_budget_usd`")
     if spec.auto_mode is not None:
         return _unbounded("mode auto asks its model about each call; set `max_budget_usd`")
+    if _has_sub_agents(spec):
+        return _unbounded("sub-agents have turns of their own; set `max_budget_usd`")
     per_attempt = ZERO
     for one in preflight.per_model(spec):
         price, limits = preflight.price(one), model_limits(one.model)
@@ -51,6 +55,11 @@ def worst_case(spec: TaskSpec) -> WorstCase:
 
 def _unbounded(because: str) -> WorstCase:
     return WorstCase(usd=None, why=f"no bound: {because}")
+
+
+def _has_sub_agents(spec: TaskSpec) -> bool:
+    may = spec.limits.max_subagent_depth and spec.limits.max_subagents
+    return bool(may and offered(spec, (AGENT_TOOL,)))
 
 
 def _most_calls(spec: TaskSpec, max_turns: int) -> int:

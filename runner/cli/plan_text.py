@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from runner.adapters.progress import caps_in_words
-from runner.app import Plan
+from runner.app import AgentPlan, Plan
 from runner.core import wire
 from runner.core.spec import TaskSpec
-from runner.core.words import span, usd
+from runner.core.words import count, span, usd
 
 
 def plan_lines(plan: Plan) -> list[str]:
@@ -42,6 +42,11 @@ def plan_lines(plan: Plan) -> list[str]:
         ),
         *(f"  warning: {line}" for line in (*plan.advice, *plan.warnings)),
         "",
+        "sub-agents",
+        *(f"  {_agent(agent)}" for agent in plan.agents),
+        *(() if plan.agents else ("  none",)),
+        "",
+        *_servers(plan),
         "system prompt",
         *_quote(plan.system),
         "",
@@ -80,6 +85,29 @@ def _skills(plan: Plan) -> str:
         for skill in plan.skills
     )
     return ", ".join(each) or "none"
+
+
+def _servers(plan: Plan) -> list[str]:
+    """Nothing where there are none."""
+    if not plan.mcp_servers:
+        return []
+    lines, width = ["MCP servers"], max(len(server.name) for server in plan.mcp_servers)
+    for server in plan.mcp_servers:
+        need = "required" if server.required else "optional"
+        told = [f"{server.type} {server.address}", need, server.sandbox]
+        lines.append(f"  {server.name:<{width}}  {', '.join(filter(None, told))}")
+    return [*lines, ""]
+
+
+def _agent(agent: AgentPlan) -> str:
+    tools = "the tools of who starts it" if agent.tools is None else ", ".join(agent.tools)
+    more = [
+        f"mode {agent.permission_mode}" if agent.permission_mode else "",
+        count(agent.max_turns, "tool-use turn") if agent.max_turns else "",
+        f"from {agent.source}" if agent.source else "",
+    ]
+    parts = [f"{agent.name}  {agent.model}", tools or "no tools", *filter(None, more)]
+    return "; ".join(parts)
 
 
 def _price(plan: Plan) -> str:

@@ -53,7 +53,7 @@ what it adds to them is known only when it runs."""
 _MOVES = frozenset({"cd", "pushd", "popd"})
 _DURATION = re.compile(r"\d+(\.\d+)?[smhd]?")
 _OPTIONS = re.compile(r"-[A-Za-z0-9]+")
-_FOLLOWING = {"grep": "Rf", "diff": "r", "find": "L", "tail": "fF"}
+_FOLLOWING = {"grep": "Rf", "diff": "r", "find": "L", "tail": "fF", "ls": "L", "du": "L"}
 _TEXT_RUNNERS = frozenset({"eval", ".", "source", "trap", "alias", "hash", "enable", "fc", "bind"})
 
 
@@ -219,6 +219,8 @@ def is_harmless(argv: Sequence[str], free: frozenset[str]) -> bool:
         if word.startswith("-") and word != "-":
             if not _OPTIONS.fullmatch(word) or any(letter in word for letter in follows):
                 return False
+            if name == "find" and word == "-follow":
+                return False
         elif word not in free:
             return False
     return True
@@ -235,6 +237,8 @@ EDITORS: Final = {
 }
 """Programs that mode acceptEdits lets change files like Edit, with these options."""
 
+_SED_KEEPS = re.compile(r"-[nErs]*i(\..+)")
+
 
 def is_edit(argv: Sequence[str], edits: frozenset[str]) -> bool:
     """The command changes files as mode acceptEdits allows: only in `edits`, by known options."""
@@ -248,20 +252,24 @@ def is_edit(argv: Sequence[str], edits: frozenset[str]) -> bool:
         words = words[1:]
     if not words or any(word.startswith("-") for word in words):
         return False
-    return edits.issuperset((*words, *landings(argv[0], words)))
+    return edits.issuperset((*words, *landings(argv, words)))
 
 
 def words_of(script: Script) -> Iterator[str]:
-    """Every word that is known, and where `mv` and `cp` would put things."""
+    """Every word that is known, and the names that `mv`, `cp` and `sed` would make."""
     for command in script.commands:
         argv = command.argv or ()
         yield from argv
-        yield from landings(argv[0], [w for w in argv[1:] if w[:1] != "-"]) if argv else ()
+        yield from landings(argv, [w for w in argv[1:] if w[:1] != "-"]) if argv else ()
 
 
-def landings(program: str, words: Sequence[str]) -> tuple[str, ...]:
-    """Where `mv` and `cp` would put things if the last of their operands is a folder."""
-    if program not in ("mv", "cp") or len(words) < 2:
+def landings(argv: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
+    """Names that are made and not written: where `mv` and `cp` would put things if the last of
+    their operands is a folder, and what `sed -i` keeps."""
+    if argv[0] == "sed":
+        kept = [found[1] for word in argv if (found := _SED_KEEPS.fullmatch(word))]
+        return tuple(f"{word}{suffix}" for suffix in kept for word in words)
+    if argv[0] not in ("mv", "cp") or len(words) < 2:
         return ()
     names = (word.rstrip("/").rpartition("/")[2] for word in words[:-1])
     return tuple(f"{words[-1].rstrip('/')}/{name}" for name in names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runner.core.events import SessionUsageCheckpoint
+from runner.core.events import Fee, SessionUsageCheckpoint
 from runner.core.messages import Usage
 from runner.core.shrink import measure, unmeasured
 from runner.core.state import MAIN, State
@@ -54,3 +54,8 @@ def charge(state: State, agent_id: str, thread: Thread, event: SessionUsageCheck
         ledger=state.ledger.settle(agent_id, event),
         usage=state.usage + usage if agent_id == MAIN else state.usage,
     )
+
+
+def pay(state: State, fee: Fee) -> State:
+    """A call that costs by itself is about to be made, for the model that is asked."""
+    return replace(state, ledger=state.ledger.pay(state.model, fee))

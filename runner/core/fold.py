@@ -5,12 +5,12 @@ Rules of this file: it decides nothing and knows no limits; it remembers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import assert_never
+from typing import Any, assert_never
 
 from runner.core import subagents, wire
-from runner.core.calls import attempt_over, charge, nothing_measured, use_model, with_thread
+from runner.core.calls import attempt_over, charge, nothing_measured, pay, use_model, with_thread
 from runner.core.events import (
     Abort,
     AssistantMessage,
@@ -194,8 +194,7 @@ def _apply_event(  # noqa: C901  # one arm an event, exhaustive
         case SkillInvoked():
             return with_thread(state, agent_id, hear_skill(thread, event))
         case PermissionCompleted():
-            decided = {**state.decided, event.tool_call_id: event}
-            return _note_decision(replace(state, decided=decided), thread, event)
+            return _note_decision(state, thread, event)
         case SessionTaskComplete():
             return state if event.outcome == "continue" else replace(state, completion=event)
         case RunnerVerifyComplete():
@@ -236,7 +235,8 @@ def _apply_event(  # noqa: C901  # one arm an event, exhaustive
             return subagents.end(state, agent_id, event)
         case ToolExecutionStart():
             started = {**thread.started, event.tool_call_id: event.effect}
-            return with_thread(state, agent_id, replace(thread, started=started))
+            begun = with_thread(state, agent_id, replace(thread, started=started))
+            return begun if event.fee is None else pay(begun, event.fee)
         case _:
             assert_never(event)
 
@@ -249,6 +249,12 @@ def _close_hook(state: State, end: HookEnd) -> State:
 
 
 def _note_decision(state: State, thread: Thread, event: PermissionCompleted) -> State:
+    before = state.decided.get(event.tool_call_id)
+    decided = {**state.decided, event.tool_call_id: event}
+    state = replace(state, decided=decided)
+    if before is not None and before.result.get("kind") != "approved":
+        # Killed before the call was answered, the run decided again: it was denied once.
+        state = replace(state, denials=_without(state.denials, event.tool_call_id))
     if event.result.get("kind") == "approved":
         return state
     calls = thread.reply.calls if thread.reply else ()
@@ -258,6 +264,12 @@ def _note_decision(state: State, thread: Thread, event: PermissionCompleted) -> 
         if call.id == event.tool_call_id
     )
     return replace(state, denials=(*state.denials, *denied))
+
+
+def _without(denials: tuple[Mapping[str, Any], ...], call_id: str) -> tuple[Mapping[str, Any], ...]:
+    """All but the last denial of this call; ids may come again in later turns."""
+    numbers = [n for n, denial in enumerate(denials) if denial["tool_use_id"] == call_id]
+    return denials if not numbers else (*denials[: numbers[-1]], *denials[numbers[-1] + 1 :])
 
 
 def _note_warning(state: State, agent_id: str, event: SessionWarning) -> State:

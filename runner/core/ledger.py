@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-from runner.core.events import CostBasis, PriceListing, SessionUsageCheckpoint
+from runner.core.events import CostBasis, Fee, PriceListing, SessionUsageCheckpoint
 from runner.core.messages import Usage
 
 NANO_USD = Decimal("1e-9")
@@ -26,6 +26,7 @@ class ModelTotals:
     usage: Usage = Usage()
     cost_usd: Decimal = ZERO
     calls: int = 0
+    searches: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,7 @@ class Ledger:
             usage=model.usage + usage,
             cost_usd=model.cost_usd + checkpoint.cost_usd,
             calls=model.calls + 1,
+            searches=model.searches,
         )
         unclaimed = max(self.reserved.get(agent_id, ZERO) - checkpoint.cost_usd, ZERO)
         return replace(
@@ -91,6 +93,20 @@ class Ledger:
             models={**self.models, checkpoint.model: totals},
             bases=self.bases | {checkpoint.basis},
             api_duration_ms=self.api_duration_ms + checkpoint.duration_ms,
+        )
+
+
+    def pay(self, model: str, fee: Fee) -> Ledger:
+        """Charge a search that this model asked for."""
+        totals = self.models.get(model, ModelTotals())
+        paid = replace(
+            totals, cost_usd=totals.cost_usd + fee.cost_usd, searches=totals.searches + 1
+        )
+        return replace(
+            self,
+            spent_usd=self.spent_usd + fee.cost_usd,
+            models={**self.models, model: paid},
+            bases=self.bases | {fee.basis},
         )
 
 

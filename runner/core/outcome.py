@@ -153,7 +153,7 @@ def _model_usage(totals: ModelTotals) -> dict[str, Any]:
         "outputTokens": totals.usage.output_tokens,
         "cacheReadInputTokens": totals.usage.cache_read_tokens,
         "cacheCreationInputTokens": totals.usage.cache_write_tokens,
-        "webSearchRequests": 0,
+        "webSearchRequests": totals.searches,
         "costUSD": totals.cost_usd,
     }
 

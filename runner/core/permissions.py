@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal
 
-from runner.core import bash_rules, path_patterns, rules
+from runner.core import bash_rules, path_patterns, rules, web_rules
 from runner.core.messages import MCP_PREFIX
-from runner.core.rules import COMMAND_TOOL, Rule
+from runner.core.rule_hints import hint
+from runner.core.rules import COMMAND_TOOL, WEB_TOOL, Rule
 from runner.core.sensitive_paths import sensitive_part
 from runner.core.spec import TaskSpec
 from runner.core.subjects import FileCall, NamedCall, ShellCall, Subject, WebCall
@@ -81,7 +82,9 @@ def removed(spec: TaskSpec, tool: str) -> bool:
 
 def looks_inside(spec: TaskSpec, tool: str) -> bool:
     """Whether a verdict on this tool depends on what exactly is called."""
-    if tool == COMMAND_TOOL or any(rule.specifier is not None for rule in _denying(spec)):
+    if tool in (COMMAND_TOOL, WEB_TOOL):
+        return True
+    if spec.permission_mode == "dontAsk" or any(r.specifier is not None for r in _denying(spec)):
         return True
     if spec.permission_mode == "bypassPermissions":
         return False
@@ -104,14 +107,15 @@ def decide(
     denied = _denied(spec, tool, subject, arguments)
     if denied is not None:
         return denied
-    if isinstance(subject, ShellCall) and subject.removes is not None:
-        return _critical(subject.removes)
+    out_of_reach = _out_of_reach(spec, tool, subject)
+    if out_of_reach is not None:
+        return out_of_reach
     if spec.permission_mode == "bypassPermissions":
         return _approved("mode bypassPermissions")
     harmless = isinstance(subject, ShellCall) and _is_harmless(spec, subject)
     if harmless:
         return _approved("it only reads, inside the workspace, and needs no rule")
-    if spec.permission_mode == "plan" and kind not in FREE_KINDS:
+    if spec.permission_mode == "plan" and kind not in (*FREE_KINDS, "url"):
         return _refused("mode plan allows nothing that may change something")
     if kind in FREE_KINDS and spec.permission_mode != "dontAsk":
         return _approved("it changes nothing and needs no rule")
@@ -123,6 +127,14 @@ def decide(
     if spec.permission_mode == "auto" and not verdict.allowed:
         return _left_open(verdict, subject)
     return verdict
+
+
+def _out_of_reach(spec: TaskSpec, tool: str, subject: Subject) -> Verdict | None:
+    """What no mode and no rule allows."""
+    if isinstance(subject, ShellCall) and subject.removes is not None:
+        return _critical(subject.removes)
+    closed = web_rules.refusal(spec, tool, subject if isinstance(subject, WebCall) else None)
+    return None if closed is None else _by_default(*closed)
 
 
 # -- rules that deny ----------------------------------------------------------------------------
@@ -162,15 +174,15 @@ def _denying_part(about: list[Rule], subject: Subject) -> tuple[Rule, str] | Non
         case FileCall():
             return _denying_path(about, subject)
         case WebCall() | NamedCall():
-            hit = next((rule for rule in about if _means(rule, subject)), None)
+            hit = next((rule for rule in about if _means(rule, subject, widely=True)), None)
             return None if hit is None else (hit, "it names it")
         case _:
             return (about[0], "the call cannot be compared with it") if about else None
 
 
-def _means(rule: Rule, subject: WebCall | NamedCall) -> bool:
+def _means(rule: Rule, subject: WebCall | NamedCall, *, widely: bool = False) -> bool:
     if isinstance(subject, WebCall):
-        return rules.names_host(rule, subject.host)
+        return web_rules.means(rule, subject, widely=widely)
     return fnmatchcase(subject.name, rule.specifier or "")
 
 
@@ -221,7 +233,9 @@ def _sensitive(subject: Subject) -> str | None:
 
 
 def _left_open(verdict: Verdict, subject: Subject) -> Verdict:
-    """A denial that a model may lift, unless a sensitive path is concerned."""
+    """A denial that a model may lift, unless a sensitive path or one outside is concerned."""
+    if isinstance(subject, ShellCall) and subject.writes is not None:
+        return _refused(f"{verdict.reason}; {subject.writes}: no mode allows that")
     words = sorted(subject.sensitive) if isinstance(subject, ShellCall) else []
     if not words:
         return verdict if _sensitive(subject) else replace(verdict, open=True)
@@ -250,10 +264,10 @@ def _allowed(spec: TaskSpec, tool: str, subject: Subject) -> Verdict:
         case FileCall() if tool in EDITING_TOOLS and (part := _sensitive(subject)):
             where = subject.paths[0]
             said = f"no rule allows it, and no mode does: `{part}` in {where} steers other programs"
-            return _refused(f"{said}; `allowed_tools: [Edit({part})]` in the spec would")
+            return _refused(f"{said}; {hint(tool, subject)}")
         case _:
-            hint = f"`allowed_tools: [{tool}]` in the spec would"
-            return _refused(f"no rule allows it in mode {spec.permission_mode}; {hint}")
+            said = f"no rule allows it in mode {spec.permission_mode}"
+            return _refused(f"{said}; {hint(tool, subject)}")
 
 
 def _may_read(spec: TaskSpec) -> bool:
@@ -288,7 +302,12 @@ def _by(rule: Rule, why: str) -> Verdict:
 
 def _critical(what: str) -> Verdict:
     reason = f"{what}, which no mode and no rule allows; name exactly what is to be removed"
-    return Verdict(kind="denied-by-rules", reason=reason, rule=CRITICAL_REMOVAL)
+    return _by_default(reason, CRITICAL_REMOVAL)
+
+
+def _by_default(reason: str, rule: str) -> Verdict:
+    """A denial by a rule that every spec has."""
+    return Verdict(kind="denied-by-rules", reason=reason, rule=rule)
 
 
 def _refused(reason: str) -> Verdict:

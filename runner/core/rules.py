@@ -37,14 +37,14 @@ PARAMETERS: Final[Mapping[str, frozenset[str]]] = {
     "Read": frozenset({"offset", "limit"}),
     "Edit": frozenset({"old_string", "new_string", "replace_all"}),
     "Write": frozenset({"content"}),
-    "WebFetch": frozenset({"prompt"}),
+    "WebFetch": frozenset({"url"}),
 }
 """What `Tool(parameter:value)` may name where another specifier could be meant as well; of any
 other tool, every parameter."""
 
 _RULE = re.compile(r"([^()\s]+)(?:\((.*)\))?", re.DOTALL)
 _PARAMETER = re.compile(r"([A-Za-z_]\w*):(.*)", re.DOTALL)
-_HOST = re.compile(r"(\*\.)?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*|\*")
+_HOST = re.compile(r"((\*\.)?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?|\*")
 _SHELL_SYNTAX = re.compile(r"[;&|<>$`\n]")
 
 
@@ -137,15 +137,6 @@ def has_value(rule: Rule, arguments: Mapping[str, Any]) -> bool:
     value = arguments[rule.parameter]
     text = value if isinstance(value, str) else json.dumps(value)
     return fnmatchcase(text, re.sub(r"([\[?])", r"[\1]", rule.specifier or ""))
-
-
-def names_host(rule: Rule, host: str) -> bool:
-    """Whether a `domain:` rule means this host. `*.` does not mean the bare domain."""
-    wanted = (rule.specifier or "").removeprefix("domain:").lower()
-    lower = host.lower().rstrip(".")
-    if wanted.startswith("*."):
-        return lower.endswith(wanted[1:])
-    return wanted in ("*", lower)
 
 
 def is_exact(rule: Rule) -> bool:

@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from runner.core.rules import Word
+from runner.core.shell_words import Node, decoded
 from runner.core.written import as_written
 
 MAX_CHARS: Final = 10_000
-
-Node = Mapping[str, Any]
 
 _POSITIONS = frozenset(
     [
@@ -41,6 +40,7 @@ _POSITIONS = frozenset(
 )
 _JOINERS = frozenset({"&&", "||", "|", "|&"})
 _WRITES = frozenset({">", ">>", ">|", "&>", "&>>"})
+_READS = frozenset({"<", "<&", "<<", "<<-", "<<<"})
 _SAFE_ASSIGNMENTS = frozenset({"CI", "NODE_ENV", "NO_COLOR", "LANG", "LC_ALL"})
 _DELIMITER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _EVALUATING = frozenset({"DeclClause", "LetClause", "TestClause", "ArithmCmd", "ArithmExp"})
@@ -59,7 +59,6 @@ _KNOWN = frozenset(
         "WordIter",
         "CStyleLoop",
         "TimeClause",
-        "CoprocClause",
         "DeclClause",
         "LetClause",
         "TestClause",
@@ -107,9 +106,11 @@ class Command:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
     """A whole command line. `odd` says what no rule that allows covers, `opaque` what not even
-    a rule that denies can be compared with; None when there is nothing of the kind."""
+    a rule that denies can be compared with; None when there is nothing of the kind. `writes` are
+    the files that redirections write."""
 
     commands: tuple[Command, ...] = ()
+    writes: tuple[Word, ...] = ()
     odd: str | None = None
     opaque: str | None = None
 
@@ -117,6 +118,7 @@ class Script:
 @dataclass(slots=True)
 class _Found:
     commands: list[Command] = field(default_factory=list)
+    writes: list[Word] = field(default_factory=list)
     odd: str | None = None
     opaque: str | None = None
 
@@ -146,7 +148,12 @@ def read(tree: Node) -> Script:
     for node in _nodes(tree):
         _note(node, found)
     found.odd = found.opaque or _oddity(tree)
-    return Script(commands=tuple(found.commands), odd=found.odd, opaque=found.opaque)
+    return Script(
+        commands=tuple(found.commands),
+        writes=tuple(found.writes),
+        odd=found.odd,
+        opaque=found.opaque,
+    )
 
 
 def _nodes(tree: Any) -> Iterator[Node]:
@@ -163,17 +170,26 @@ def _nodes(tree: Any) -> Iterator[Node]:
 
 def _note(node: Node, found: _Found) -> None:
     kind = node.get("Type")
+    found.writes.extend(word for one in node.get("Redirs", ()) for word in _written(one))
     if kind is not None and kind not in _KNOWN:
         found.opaque = f"it holds a construct that is not understood: {kind}"
     elif kind == "CallExpr":
         args = node.get("Args", ())
-        words, written = tuple(map(_word, args)), tuple(map(as_written, args))
+        words, written = tuple(map(decoded, args)), tuple(map(as_written, args))
         assigns = _matters(node.get("Assigns", ()))
         found.commands.append(Command(words=words, assigns=assigns, written=written))
     elif kind == "ParamExp" and str((node.get("Exp") or {}).get("Op", "")).startswith("@"):
         found.opaque = "it expands a variable with @"
     elif kind in _EVALUATING and any(_executes(inner) for inner in _nodes(node)):
         found.opaque = "a test, a declaration or arithmetic in it runs what a text says"
+
+
+def _written(redirect: Node) -> Iterator[Word]:
+    """The file a redirection writes, if any; a copy of a descriptor is none."""
+    operator, target = redirect.get("Op"), decoded(redirect.get("Word") or {})
+    is_copy = operator == ">&" and re.fullmatch(r"\d+-?|-", target[0] or "x") is not None
+    if operator not in _READS and not (is_copy and len(target) == 1):
+        yield target
 
 
 def _executes(node: Node) -> bool:
@@ -185,7 +201,7 @@ def _matters(assigns: Any) -> bool:
     return any(
         assign.get("Name", {}).get("Value") not in _SAFE_ASSIGNMENTS
         or not _only(assign, "Name", "Value")
-        or (assign.get("Value") is not None and None in _word(assign["Value"]))
+        or (assign.get("Value") is not None and None in decoded(assign["Value"]))
         for assign in assigns
     )
 
@@ -226,7 +242,7 @@ def _harmless(redirect: Node) -> bool:
     """A copy of a descriptor, the null device, or text that stands in the command itself."""
     if not _only(redirect, "Op", "N", "Word", "Hdoc"):
         return False
-    operator, target = redirect.get("Op"), _word(redirect.get("Word") or {})
+    operator, target = redirect.get("Op"), decoded(redirect.get("Word") or {})
     number = (redirect.get("N") or {}).get("Value", "1")
     if not number.isdigit() or len(target) != 1 or target[0] is None:
         return False
@@ -239,55 +255,3 @@ def _harmless(redirect: Node) -> bool:
     return operator == "<<<" or (
         (operator in _WRITES or operator == "<") and target[0] == "/dev/null"
     )
-
-
-def _word(word: Node) -> Word:
-    """The pieces of a word; known ones that touch are one."""
-    pieces: list[str | None] = []
-    parts = word.get("Parts", ())
-    if len(parts) == 1 and parts[0].get("Type") == "Lit" and parts[0].get("Value") == "[":
-        return ("[",)  # the command; no pattern, since nothing closes it
-    for part in parts:
-        for piece in _part(part):
-            if piece is not None and pieces and pieces[-1] is not None:
-                pieces[-1] += piece
-            else:
-                pieces.append(piece)
-    if pieces and (pieces[0] or "").startswith("~") and parts[0].get("Type") == "Lit":
-        pieces[0] = None
-    return tuple(pieces) if pieces else ("",)
-
-
-def _part(part: Node) -> Iterator[str | None]:
-    kind, value = part.get("Type"), part.get("Value", "")
-    if kind == "SglQuoted" and not part.get("Dollar"):
-        yield value
-    elif kind == "Lit":
-        yield _bare(value)
-    elif kind == "DblQuoted" and not part.get("Dollar"):
-        for inner in part.get("Parts", ()):
-            quoted = inner.get("Type") == "Lit"
-            yield _unescaped(inner.get("Value", ""), '$`"\\\n') if quoted else None
-        yield ""
-    else:
-        yield None
-
-
-def _bare(text: str) -> str | None:
-    """Text outside of quotes, or None where the shell may make more of it than it says."""
-    plain = re.sub(r"\\.", "", text, flags=re.DOTALL)
-    if re.search(r"[*?\[]", plain) or ("{" in plain and text != "{}") or re.search("[=:]~", plain):
-        return None
-    return _unescaped(text, None)
-
-
-def _unescaped(text: str, escapes: str | None) -> str:
-    """Without the backslashes that quote something: anything, or one of `escapes`."""
-
-    def one(found: re.Match[str]) -> str:
-        char = found[1]
-        if escapes is not None and char not in escapes:
-            return found[0]
-        return "" if char == "\n" else char
-
-    return re.sub(r"\\(.)", one, text, flags=re.DOTALL)

@@ -198,6 +198,16 @@ class HookGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class McpSandboxSpec:
+    """Where a server that is started here runs: `task` is where commands do, `off` is behind no
+    walls, with the reason for it."""
+
+    wire_case: ClassVar = "snake"
+    mode: Literal["task", "off"] = "task"
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class McpServerSpec:
     """An MCP server: a program that is started here, or an address.
 
@@ -216,6 +226,22 @@ class McpServerSpec:
     tools: tuple[str, ...] | None = None
     required: bool = False
     always_load: bool = field(default=False, metadata={"wire": "alwaysLoad"})
+    sandbox: McpSandboxSpec = McpSandboxSpec()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebSearchSpec:
+    """Who searches the web: a search API that litellm knows, and what a query costs in USD.
+
+    `api_key_env` names the variable with the key; None is the provider's usual one.
+    """
+
+    wire_case: ClassVar = "snake"
+    provider: str
+    api_base: str | None = None
+    api_key_env: str | None = None
+    max_results: int = 5
+    cost_per_query_usd: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,6 +337,7 @@ class TaskSpec:
     hooks: Mapping[str, tuple[HookGroup, ...]] = field(default_factory=dict)
     mcp_servers: Mapping[str, McpServerSpec] = field(default_factory=dict)
     tool_search: str = "auto"
+    web_search: WebSearchSpec | None = None
     agents: Mapping[str, AgentSpec] = field(default_factory=dict)
     skills: tuple[str, ...] = ALL_SKILLS
     env: EnvSpec = EnvSpec()

@@ -14,7 +14,8 @@ class ShellCall:
 
     `free` are its words that lead to places inside the roots, `edits` those of them that a mode
     may let a command change, `sensitive` those that lead to paths no mode lets anything change.
-    `removes` says which removal in it nobody means.
+    `removes` says which removal in it nobody means, `writes` which redirection leads to where no
+    mode lets a command write.
     """
 
     script: Script
@@ -22,6 +23,7 @@ class ShellCall:
     edits: frozenset[str] = frozenset()
     sensitive: frozenset[str] = frozenset()
     removes: str | None = None
+    writes: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,14 +16,16 @@ from runner.core import wire
 from runner.core.deferral import is_kept_back
 from runner.core.events import (
     ErrorCode,
+    Fee,
     FileEffect,
     ToolExecutionPartialResult,
     ToolExecutionStart,
 )
 from runner.core.hooks import Ruling
-from runner.core.limits import budget_reached
+from runner.core.limits import budget_left_usd, budget_reached
 from runner.core.messages import AGENT_TOOL, ToolCall
 from runner.core.permissions import Verdict, removed
+from runner.core.state import MAIN
 from runner.core.truncate import fit
 from runner.engine.engine import Crew, Engine
 from runner.engine.permit import ask_hooks, permit, record_decision
@@ -31,6 +33,7 @@ from runner.engine.results import bounded, complete, fail, open_turn
 from runner.ports import (
     FileTool,
     JournalError,
+    PaidTool,
     Tool,
     ToolContext,
     ToolDenied,
@@ -84,6 +87,9 @@ async def _admit(engine: Engine, call: ToolCall) -> tuple[ToolCall, Tool] | None
         if engine.recorder.state.hook_stop is not None:
             return None
         call, refusal = await _judge(engine, call, tool, said)
+    fee = tool.fee if refusal is None and isinstance(tool, PaidTool) else None
+    if fee is not None:
+        refusal = _unaffordable(engine, fee)
     if call.id not in engine.recorder.state.main.started:  # else: begun before an interruption
         effect = None if refusal or tool is None else _effect(tool, call)
         engine.recorder.record(
@@ -93,6 +99,7 @@ async def _admit(engine: Engine, call: ToolCall) -> tuple[ToolCall, Tool] | None
                 arguments=call.arguments,
                 turn_id=open_turn(engine),
                 effect=effect,
+                fee=None if refusal else fee,
             )
         )
     if refusal is not None or tool is None:
@@ -113,6 +120,15 @@ async def _judge(
             return call, replace(wrong, message=message)
     verdict = await permit(engine, call, tool, said)
     return call, None if verdict.allowed else _denial(engine, call, verdict.reason)
+
+
+def _unaffordable(engine: Engine, fee: Fee) -> _Refusal | None:
+    """Why a call that costs by itself is not made; None when the budget pays for it."""
+    left = budget_left_usd(engine.recorder.state, MAIN)
+    if left is None or fee.cost_usd <= left:
+        return None
+    message = f"the call costs ${fee.cost_usd:f}, and ${left:f} of `max_budget_usd` are left"
+    return _Refusal(code="not_run", message=message)
 
 
 def _effect(tool: Tool, call: ToolCall) -> FileEffect | None:

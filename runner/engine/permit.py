@@ -12,11 +12,13 @@ from runner.core.hooks import Handler, Ruling, handlers, ruling
 from runner.core.messages import AGENT_TOOL, SKILL_TOOL, ToolCall
 from runner.core.path_patterns import Places
 from runner.core.permissions import Verdict, looks_inside
+from runner.core.rules import WEB_TOOL
 from runner.core.skill_rules import decide_under, under
 from runner.core.spawning import agent_name
 from runner.core.spec import HookEvent, TaskSpec
 from runner.core.steps import HookPoint
 from runner.core.subjects import FileCall, NamedCall, Subject
+from runner.core.web_rules import call_of
 from runner.engine import hooks
 from runner.engine.classify import classify, close_question, decided_before
 from runner.engine.engine import Ask, Engine
@@ -124,6 +126,8 @@ def _subject(engine: Engine, call: ToolCall, tool: Tool, request: Mapping[str, A
         return NamedCall(name=agent_name(call))
     if call.name == SKILL_TOOL:
         return NamedCall(name=str(call.arguments["skill"]))
+    if call.name == WEB_TOOL:
+        return call_of(str(call.arguments["url"]))
     path = request.get("fileName", request.get("path"))
     preflight = engine.recorder.state.preflight
     if path is None or preflight is None:

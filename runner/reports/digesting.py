@@ -116,8 +116,7 @@ class _Reader:
             case AssistantReasoning(content=text):
                 self._change(agent, reasoning=text)
             case ToolExecutionStart() as event:
-                known = self._call(agent, event.tool_call_id, event.tool_name)
-                self._put(agent, replace(known, arguments=event.arguments, began=at))
+                self._start(event, agent, at)
             case PermissionCompleted(tool_call_id=call_id, result=result, reason=reason):
                 if result.get("kind") != "approved":
                     self._put(agent, replace(self._call(agent, call_id, "?"), refusal=reason))
@@ -159,6 +158,15 @@ class _Reader:
             basis=event.basis,
             api_ms=turn.api_ms + event.duration_ms,
         )
+
+    def _start(self, event: ToolExecutionStart, agent: str, at: str) -> None:
+        known = self._call(agent, event.tool_call_id, event.tool_name)
+        self._put(agent, replace(known, arguments=event.arguments, began=at))
+        place = self._open.get(agent)
+        turn = None if place is None else self._items[place]
+        if event.fee is not None and isinstance(turn, Turn):
+            cost_usd = turn.cost_usd + event.fee.cost_usd
+            self._change(agent, cost_usd=cost_usd, total_usd=self.state.ledger.spent_usd)
 
     def _hear(self, event: AssistantMessage, agent: str, at: str) -> None:
         thoughts = "\n\n".join(block.text for block in event.reasoning if block.text)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from runner.core.bash_rules import texts_run, words_of
-from runner.core.removals import Standing, critical_removal
-from runner.core.sensitive_paths import sensitive_part
 from runner.core.shell import Script, unparsed
 from runner.core.subjects import ShellCall
 from runner.core.truncate import fit
@@ -24,6 +20,7 @@ from runner.ports import (
     ToolOutput,
 )
 from runner.tools.answers import spill_file, tool_spec
+from runner.tools.command_paths import Judgement
 from runner.tools.paths import Roots, locate, shown
 
 DEFAULT_S = 120.0
@@ -92,47 +89,14 @@ class Bash:
 
     def command(self, arguments: Mapping[str, Any]) -> ShellCall:
         """See the port."""
-        script = self._parse(str(arguments["command"]))
-        words = set(words_of(script))
-        sensitive = frozenset(word for word in words if self._is_sensitive(word))
-        return ShellCall(
-            script=script,
-            free=frozenset(word for word in words if self._is_inside(word)),
-            edits=frozenset(
-                word for word in words - sensitive if self._is_inside(word, to_write=True)
-            ),
-            sensitive=sensitive,
-            removes=self._removes(script),
-        )
-
-    def _removes(self, script: Script) -> str | None:
-        """The removal in it that nobody means, also in a text that it gives to a shell."""
-        standing = Standing(
-            cwd=str(self._cwd),
-            workspace=str(self._roots.workspace),
+        command = Judgement(
+            script=self._parse(str(arguments["command"])),
+            roots=self._roots,
+            cwd=self._cwd,
             home=self._env.get("HOME", ""),
+            parse=self._parse,
         )
-        texts = [text for one in script.commands for text in texts_run(one.argv or ())]
-        found = (critical_removal(one, standing) for one in (script, *map(self._parse, texts)))
-        return next((what for what in found if what is not None), None)
-
-    def _is_inside(self, word: str, *, to_write: bool = False) -> bool:
-        """The word, taken for a path, leads into a root, so that reading it harms nothing."""
-        try:
-            locate(self._roots, str(self._cwd / word), to_write=to_write)
-        except ToolFailure:
-            return False
-        return True
-
-    def _is_sensitive(self, word: str) -> bool:
-        """The word, taken for a path, names or leads to what no mode lets anything change."""
-        named = os.path.normpath(self._cwd / word)
-        try:
-            paths = (named, os.path.realpath(named))
-        except (OSError, ValueError):  # no path: a loop, or a NUL
-            paths = (named, named)
-        workspace = str(self._roots.workspace)
-        return any(sensitive_part(path, workspace) is not None for path in paths)
+        return command.call()
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         """See the port."""

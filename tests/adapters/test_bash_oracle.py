@@ -103,6 +103,7 @@ def test_nothing_runs_that_a_rule_does_not_cover(stage: Path, command: str) -> N
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(command=COMMANDS)
 @example(command="npm #\\\n$X")
+@example(command="coproc $X > /dev/null ")
 def test_nothing_runs_that_a_rule_denies(stage: Path, command: str) -> None:
     """A command that is not denied never starts the program that rules deny."""
     if allowed(command, allowed_tools=("Bash",), disallowed_tools=("Bash(curl *)",)):

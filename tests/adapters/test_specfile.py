@@ -326,7 +326,7 @@ BAD_VALUES = [
     (
         "tools: [Read, Deploy]",
         'tools[1]: no tool is called "Deploy"\nhint: the tools are Read, Write, Edit, Glob, Grep, '
-        "Bash, TaskCreate, TaskUpdate, AskUserQuestion, Agent, Skill, ToolSearch",
+        "Bash, WebFetch, WebSearch, TaskCreate, TaskUpdate, AskUserQuestion, Agent, Skill, ToolSearch",
     ),
     (
         "skills: release",
@@ -463,8 +463,28 @@ BAD_VALUES = [
     ),
     (
         "env: {pass: [MY_SECRET_NAME]}\napi_key_env: MY_SECRET_NAME",
-        "env.pass[0]: tools never get MY_SECRET_NAME\nhint: it is the `api_key_env`: the runner "
-        "calls the model, and no tool needs its key",
+        "env.pass[0]: tools never get MY_SECRET_NAME\nhint: it is an `api_key_env`: the runner "
+        "itself uses it, and no tool needs its key",
+    ),
+    (
+        "env: {set: {SEEK: x}}\nweb_search: {provider: brave, api_key_env: SEEK}",
+        "env.set.SEEK: tools never get SEEK\nhint: it is an `api_key_env`: the runner itself uses "
+        "it, and no tool needs its key",
+    ),
+    (
+        "web_search: {provider: gogle}",
+        "web_search.provider: expected one of brave, duckduckgo, exa_ai, firecrawl, linkup, "
+        "parallel_ai, perplexity, searchapi, searxng, serper, tavily, you_com, got the text "
+        '"gogle"',
+    ),
+    (
+        "web_search: {max_results: 3}",
+        "web_search.provider: required, but missing\nhint: write one of brave, duckduckgo, exa_ai, "
+        "firecrawl, linkup, parallel_ai, perplexity, searchapi, searxng, serper, tavily, you_com",
+    ),
+    (
+        "web_search: {provider: brave, max_results: 50}",
+        "web_search.max_results: 50 is more than the most, 20",
     ),
     ("env: {set: {A B: x}}", "env.set.A B: not the name of a variable"),
     ("env: {set: {A: 5}}", 'env.set.A: expected text, got 5\nhint: quote it: "5"'),
@@ -492,11 +512,15 @@ BAD_VALUES = [
         "agents.a b: not a name of letters, digits, `-` and `_`, at most 64",
     ),
     (
-        f"agents: {{a: {AGENT}, model: m/x}}}}",
-        "agents.a.model: a model of a sub-agent's own is not supported yet\n"
-        "hint: sub-agents use the run's model; leave it out",
+        f"agents: {{a: {AGENT}, model: a model}}}}",
+        'agents.a.model: "a model" is not a model id\n'
+        "hint: write it as litellm does: anthropic/claude-sonnet-4-5",
     ),
-    (f"agents: {{a: {AGENT}, model: 3}}}}", "agents.a.model: expected inherit, got 3"),
+    (
+        f"agents: {{a: {AGENT}, model: 3}}}}",
+        "agents.a.model: expected a model such as anthropic/claude-haiku-4-5, scripted:FILE, or "
+        'inherit, got 3\nhint: quote it: "3"',
+    ),
     (
         f"agents: {{a: {AGENT}, max_turns: 3}}}}",
         "agents.a.max_turns: unknown key\nhint: did you mean `maxTurns`?",
@@ -583,7 +607,9 @@ sandbox.mode sandbox.require sandbox.network sandbox.reason sandbox.container en
 env.set secrets verify protected_paths require_changes forbid_changes output_schema mcp_servers
 mcp_servers.NAME.type mcp_servers.NAME.command mcp_servers.NAME.args mcp_servers.NAME.env
 mcp_servers.NAME.url mcp_servers.NAME.headers mcp_servers.NAME.tools mcp_servers.NAME.required
-mcp_servers.NAME.alwaysLoad tool_search mcp_servers.NAME.disabled mcp_servers.NAME.timeout
+mcp_servers.NAME.alwaysLoad tool_search web_search
+web_search.provider web_search.api_base web_search.api_key_env web_search.max_results
+web_search.cost_per_query_usd mcp_servers.NAME.disabled mcp_servers.NAME.timeout
 hooks agents agents.NAME.description agents.NAME.prompt agents.NAME.tools
 agents.NAME.disallowedTools agents.NAME.model agents.NAME.effort agents.NAME.maxTurns
 agents.NAME.permissionMode agents.NAME.skills agents.NAME.mcpServers agents.NAME.background

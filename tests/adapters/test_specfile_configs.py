@@ -154,7 +154,7 @@ REFUSED_BY_BOTH = [
     "verify: pytest",
     "verify: [{name: tests}]",
     "agents: {a: {description: d}}",
-    "agents: {a: {description: d, prompt: p, model: m/x}}",
+    "agents: {a: {description: d, prompt: p, model: 3}}",
     "agents: {a: {description: d, prompt: p, background: true}}",
     "agents: {a: {description: d, prompt: p, tools: [Bash(npm *)]}}",
     "zzz: 1",

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -134,6 +135,37 @@ def test_overrides_and_inputs_are_values_and_not_command_line_text(desk: Desk) -
     assert (spec.prompt, spec.limits.tool) == ("Look at @somebody.", 90)
     assert (spec.allowed_tools, spec.autopilot) == (("Bash(git log *)", "Read"), False)
     assert (spec.max_budget_usd, spec.add_dirs) == (Decimal("0.25"), (str(desk.folder),))
+
+
+def test_a_spec_can_be_given_as_its_keys(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative paths in it start at the current folder; what is wrong names the key."""
+    desk.script([done("by keys")])
+    monkeypatch.chdir(desk.folder)
+    keys = {"name": "x", "model": "scripted:replies.yaml", "workspace": {"path": desk.workspace}}
+    spec = load_spec(MappingProxyType({**keys, "prompt": "Do it."}))
+    assert run(spec, **where(desk)).text == "by keys"
+    with pytest.raises(SpecError) as caught:
+        load_spec({**keys, "max_turn": 3, "max_budget_usd": -1})
+    assert [str(problem).splitlines()[0] for problem in caught.value.problems] == [
+        "spec: max_turn: unknown key",
+        "spec: max_budget_usd: expected a number > 0, got -1",
+        "spec: prompt: required, but missing",
+    ]
+    assert load_spec(keys, needs_prompt=False).name == "x"
+
+
+def test_what_is_no_spec_is_said_at_once(desk: Desk) -> None:
+    """Instead of a stack of ours, or a read of the standard input."""
+    path = desk.spec(model="scripted:none.yaml")
+    for wrong in (path, str(path), {"name": "x"}):
+        with pytest.raises(TypeError, match="load it with `load_spec`"):
+            run(wrong)  # type: ignore[arg-type]  # as a program without a type checker does
+    with pytest.raises(ValueError, match="reads no standard input"):
+        load_spec("-")
+    with pytest.raises(TypeError, match="the input `x` is a text, not int"):
+        load_spec(path, inputs={"x": 3})  # type: ignore[dict-item]  # as above
+    with pytest.raises(TypeError, match="object is no value of a spec"):
+        load_spec(path, overrides={"name": object()})
 
 
 def test_it_works_in_another_thread_and_beside_an_event_loop(desk: Desk, tmp_path: Path) -> None:
@@ -256,6 +288,7 @@ def test_two_providers_are_asked_at_once_and_again(desk: Desk, tmp_path: Path) -
         assert (first.text, first.errors) == ("quick", ())
         assert slowly.result().text == "slow"
         assert run(load_spec(quick.folder / "task.yaml"), **where(quick)).text == "again"
+    assert not [name for name in os.environ if name.startswith("LITELLM_")]
 
 
 PROBE = """

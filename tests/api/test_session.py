@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -174,6 +175,91 @@ def test_a_listener_cannot_wait_for_itself(desk: Desk) -> None:
         talk.on("user.message", lambda event: talk.send_and_wait("x"))
         (problem,) = talk.send_and_wait().problems
     assert "a listener cannot wait" in problem
+
+
+@pytest.mark.parametrize(
+    ("prompt", "timeout_s", "error"),
+    [
+        ({"prompt": "x"}, None, TypeError),
+        ("", None, ValueError),
+        (" \n", None, ValueError),
+        ("x", 0, ValueError),
+        ("x", -1, ValueError),
+        ("x", float("nan"), ValueError),
+        ("x", float("inf"), ValueError),
+        ("x", "5", TypeError),
+    ],
+)
+def test_what_is_no_prompt_or_no_time_reaches_no_log(
+    desk: Desk, prompt: Any, timeout_s: Any, error: type[Exception]
+) -> None:
+    """It is refused where it is sent, and the session works as before."""
+    with session(desk, done("one")) as talk:
+        with pytest.raises(error):
+            talk.send(prompt, timeout_s=timeout_s)
+        assert not desk.home.exists()
+        assert talk.send_and_wait().text == "one"
+
+
+FORGETFUL = """
+import os, signal, sys, threading, time
+from runner import Session, load_spec
+session = Session(load_spec("task.yaml"), session_id="left")
+session.send()
+while not os.path.exists("work/on"):
+    time.sleep(0.01)
+if "interrupt" in sys.argv:
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+"""
+
+
+@pytest.mark.parametrize(("word", "ending"), [("wait", None), ("interrupt", "cancelled")])
+def test_a_program_that_ends_without_waiting_still_ends_its_runs(
+    desk: Desk, word: str, ending: str | None
+) -> None:
+    """They come to their own end, where thread pools are needed, or to that of Ctrl-C; either way
+    there is a result, and nothing is alive."""
+    desk.script([bash(f"echo $$ > on; sleep {1 if word == 'wait' else 300}"), done()])
+    desk.spec(verify=["true"])
+    ran = subprocess.run(
+        [sys.executable, "-c", FORGETFUL, word],
+        cwd=desk.folder,
+        env={**desk.environment(), "AUTOPILOT_HOME": str(desk.home)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+    result = json.loads((desk.home / "session-state" / "left" / "result.json").read_text())
+    assert result.get("error_type") == ending
+    assert not is_alive(int(desk.read("on") or 0))
+
+
+def _run_here(desk: Desk, answers: Any) -> None:
+    answers.put(session(desk, done("in the fork")).send_and_wait().text)
+
+
+def test_a_fork_of_the_host_runs_on_its_own_and_holds_nothing(desk: Desk, tmp_path: Path) -> None:
+    """One made while a run is alive: it has no thread of ours, but the lock's descriptor."""
+    forks, other = multiprocessing.get_context("fork"), Desk(folder=tmp_path / "other")
+    answers = forks.Queue()
+    with session(desk, bash("touch on; sleep 1"), done("one"), done("two")) as talk:
+        first = talk.send()
+        while not (desk.workspace / "on").exists():
+            time.sleep(0.02)
+        stays = forks.Process(target=time.sleep, args=(300,))
+        works = forks.Process(target=_run_here, args=(other, answers))
+        stays.start()
+        works.start()
+        try:
+            assert answers.get(timeout=60) == "in the fork"
+            assert first.result().text == "one"
+            assert talk.send_and_wait("again").text == "two"
+        finally:
+            stays.kill()
+            works.join()
+            stays.join()
 
 
 def test_a_wrong_kind_of_event_is_refused(desk: Desk) -> None:

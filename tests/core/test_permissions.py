@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
+import hypothesis
 import pytest
+import yaml
+from hypothesis import strategies as st
 
 from runner.core.bash_rules import words_of
 from runner.core.path_patterns import Places
@@ -54,6 +58,78 @@ def test_a_denying_rule_wins_in_every_mode(mode: str, tool: str) -> None:
     both = spec(permission_mode=mode, allowed_tools=(tool,), disallowed_tools=(tool,))
     verdict = decide(both, tool, KINDS[tool])
     assert verdict == Verdict(kind="denied-by-rules", reason=f"rule `{tool}` denies it", rule=tool)
+
+
+@pytest.mark.parametrize("mode", ["default", "dontAsk"])
+@pytest.mark.parametrize(
+    ("tool", "subject", "rules"),
+    [
+        ("Bash", "git push", "Bash(git push)"),
+        ("Bash", "npm test && git push origin main", "Bash(npm test), Bash(git push origin main)"),
+        ("Bash", "cat x && git push", "Bash(git push)"),
+        ("Bash", "git push && git push", "Bash(git push)"),
+        ("Write", "/w/src/a.py", "Edit(/src/a.py)"),
+        ("Edit", "/w/README.md", "Edit(/README.md)"),
+        ("Edit", "/elsewhere/x", "Edit(//elsewhere/x)"),
+        ("Agent", NamedCall(name="reviewer"), "Agent(reviewer)"),
+        ("WebFetch", WebCall(host="docs.test"), "WebFetch(domain:docs.test)"),
+        ("mcp__hub__search", None, "mcp__hub__search"),
+    ],
+)
+def test_a_denial_names_the_narrowest_rule_that_would_allow(
+    mode: str, tool: str, subject: Any, rules: str
+) -> None:
+    """Exactly what was asked for and nothing else; what needs no rule is not in it."""
+    if isinstance(subject, str):
+        is_command = tool == "Bash"
+        subject = shell(*subject.split(" && ")) if is_command else file(subject, subject)
+    refused = decide(spec(permission_mode=mode), tool, "other", subject)
+    said = f"no rule allows it in mode {mode}; `allowed_tools: [{rules}]` in the spec would"
+    assert refused.reason == said
+    ruled = spec(permission_mode=mode, allowed_tools=tuple(rules.split(", ")))
+    assert decide(ruled, tool, "other", subject).allowed
+
+
+@pytest.mark.parametrize(
+    ("tool", "subject"),
+    [
+        ("Bash", ShellCall(script=unparsed("no parser"))),
+        ("Bash", ShellCall(script=Script(commands=(Command(words=(("a",), (None,))),)))),
+        ("Bash", ShellCall(script=Script(commands=(Command(words=(("ls",), ("*",))),)))),
+        ("Bash", ShellCall(script=Script(commands=(Command(words=(("ls",), ("a;b",))),)))),
+        ("Bash", ShellCall(script=Script(commands=(Command(words=(("x" * 400,),)),)))),
+        ("Bash", ShellCall(script=Script(commands=(Command(words=(("timeout:5",),)),)))),
+        ("Bash", ShellCall(script=Script())),
+        ("Write", "/w/a[b].py"),
+        ("Write", "/w/a\nb"),
+        ("Skill", NamedCall(name="a*")),
+    ],
+)
+def test_where_no_rule_means_just_that_none_is_named(tool: str, subject: Any) -> None:
+    """Never a wider one, and never one that could not be read."""
+    if isinstance(subject, str):
+        subject = file(subject, subject)
+    refused = decide(spec(permission_mode="dontAsk"), tool, "other", subject)
+    assert refused.reason == "no rule allows it in mode dontAsk; no rule names just this"
+
+
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8)
+
+
+@hypothesis.given(argv=st.lists(WORDS, min_size=1, max_size=3))
+def test_a_rule_that_a_denial_names_can_be_read_and_is_no_wider(argv: list[str]) -> None:
+    """Whatever was asked for: it stands in YAML, allows that, and not the same with a word more."""
+    script = Script(commands=(Command(words=tuple((word,) for word in argv)),))
+    reason = decide(spec(), "Bash", "shell", ShellCall(script=script)).reason
+    found = re.search(r"`(allowed_tools: \[.*\])` in the spec would", reason, re.DOTALL)
+    if found is None:
+        assert reason.endswith("no rule names just this")
+        return
+    (text,) = yaml.safe_load(found[1])["allowed_tools"]
+    ruled = spec(allowed_tools=(text,))
+    assert decide(ruled, "Bash", "shell", ShellCall(script=script)).allowed
+    longer = Script(commands=(Command(words=tuple((word,) for word in [*argv, "x"])),))
+    assert not decide(ruled, "Bash", "shell", ShellCall(script=longer)).allowed
 
 
 def test_a_denial_without_a_rule_says_what_would_allow_it() -> None:
@@ -214,7 +290,7 @@ def test_a_call_is_looked_into_only_when_the_verdict_depends_on_it(
 def test_mode_accept_edits_lets_some_commands_change_files() -> None:
     """Only by known options, only where all of their words may be changed, and with what reads."""
     given = spec(permission_mode="acceptEdits")
-    edits = frozenset(("x", "y", "d", "d/", "d/x", "x/x", "y/x", "-t"))
+    edits = frozenset(("x", "y", "d", "d/", "d/x", "x/x", "y/x", "-t", "x.bak", "y.bak"))
 
     def may(command: str, where: TaskSpec = given) -> bool:
         asked = replace(shell(*command.split(" && ")), edits=edits)
@@ -245,6 +321,7 @@ def test_mode_accept_edits_lets_some_commands_change_files() -> None:
         "cp y d",
         "mkdir -m 777 d",
         "sed -i",
+        "sed -i.json s/a/b/ x",
         "sed -i s/a/b/w x",
         "sed -i s/a/id/e x",
         "sed -f x y",
@@ -266,7 +343,10 @@ def test_no_mode_lets_a_sensitive_path_be_changed_but_a_rule_does(path: str) -> 
     for paths in ((path, path), ("/w/link", path)):
         refused = decide(given, "Write", "write", file(*paths))
         assert refused.kind == NO_RULE
-        assert f"in {paths[0]} steers other programs; `allowed_tools: [Edit(" in refused.reason
+        assert f"in {paths[0]} steers other programs; " in refused.reason
+        assert refused.reason.endswith(
+            "no rule names just this" if paths[0] == "/w/link" else "` in the spec would"
+        )
         assert decide(given, "Read", "read", file(*paths)).allowed
         ruled = replace(given, allowed_tools=("Edit",))
         assert decide(ruled, "Edit", "write", file(*paths)).allowed
@@ -283,15 +363,17 @@ def test_the_folders_a_workspace_lies_in_are_not_sensitive() -> None:
 
 
 def test_words_of_a_command_are_those_known_and_where_things_would_land() -> None:
-    """A `mv` into a folder makes a name nobody wrote."""
+    """A `mv` into a folder makes a name nobody wrote, and so does what `sed` keeps."""
     script = Script(
         commands=(
             Command(words=(("mv",), ("-f",), ("a/b/",), ("c",), ("d/",))),
             Command(words=(("rm",), (None,))),
             Command(words=(("cp",), ("a",))),
+            Command(words=(("sed",), ("-i.b",), ("p",), ("a",))),
         )
     )
-    assert list(words_of(script)) == ["mv", "-f", "a/b/", "c", "d/", "d/b", "d/c", "cp", "a"]
+    moved = ["mv", "-f", "a/b/", "c", "d/", "d/b", "d/c", "cp", "a"]
+    assert list(words_of(script)) == [*moved, "sed", "-i.b", "p", "a", "p.b", "a.b"]
 
 
 def test_mode_auto_leaves_open_what_no_rule_decides() -> None:
@@ -309,6 +391,12 @@ def test_mode_auto_leaves_open_what_no_rule_decides() -> None:
     refused = decide(given, "Bash", "shell", steering)
     assert not refused.open
     assert refused.reason.endswith("; `.bashrc` steers other programs, so no mode allows it")
+    elsewhere = replace(shell("curl y"), writes="it writes to `/x`, which may not be written")
+    refused = decide(given, "Bash", "shell", elsewhere)
+    assert not refused.open
+    assert refused.reason.endswith(
+        "; it writes to `/x`, which may not be written: no mode allows that"
+    )
     assert not decide(spec(), "Bash", "shell", shell("curl y")).open
 
 

@@ -13,7 +13,6 @@ from runner.core.rules import (
     matches,
     may_allow,
     names,
-    names_host,
     parse,
 )
 from runner.core.spec import TaskSpec
@@ -241,22 +240,6 @@ def test_a_rule_about_a_parameter_compares_its_value(
 ) -> None:
     """Literally but for `*`; numbers, booleans and lists as JSON writes them."""
     assert has_value(parse(text), arguments) == hit
-
-
-@pytest.mark.parametrize(
-    ("text", "host", "hit"),
-    [
-        ("WebFetch(domain:example.com)", "EXAMPLE.com.", True),
-        ("WebFetch(domain:example.com)", "example.com.evil", False),
-        ("WebFetch(domain:example.com)", "evilexample.com", False),
-        ("WebFetch(domain:*.example.com)", "a.example.com", True),
-        ("WebFetch(domain:*.example.com)", "example.com", False),
-        ("WebFetch(domain:*)", "anything.test", True),
-    ],
-)
-def test_a_domain_rule_means_a_host_and_no_look_alike(text: str, host: str, hit: bool) -> None:
-    """Case and the final dot do not count; `*.` needs something before it."""
-    assert names_host(parse(text), host) == hit
 
 
 @pytest.mark.parametrize(

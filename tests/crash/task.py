@@ -1,4 +1,4 @@
-"""The task that is killed: text, parallel reads, Write, Edit, Bash, a nudge, a completion."""
+"""The task that is killed: text, parallel reads, Write, Edit, Bash, a denial, a nudge, an end."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ def make_task(folder: Path, *, by_agents: bool = False) -> Path:
                     },
                 },
                 {"name": "Bash", "arguments": {"command": 'echo ran >> "$COUNTER"'}},
+                {"name": "Bash", "arguments": {"command": "touch forbidden"}},
             ]
         },
         {"text": "That is all."},
@@ -60,6 +61,7 @@ def make_task(folder: Path, *, by_agents: bool = False) -> Path:
         "workspace": "work",
         "permission_mode": "acceptEdits",
         "allowed_tools": ["Bash"],
+        "disallowed_tools": ["Bash(touch *)"],
         "max_budget_usd": 5,
         "pricing": {"input_per_mtok": 3, "output_per_mtok": 15},
         "env": {"set": {"COUNTER": str(folder / "counter")}},

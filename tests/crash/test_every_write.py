@@ -95,5 +95,6 @@ def _check_log(records: list[Record]) -> None:
     assert sorted(map(str, begun)) == sorted(map(str, ended))
     state = fold(records)
     assert state.result is not None
+    assert len(state.result["permission_denials"]) == 1  # however often it was decided
     assert state.result["total_cost_usd"] == float(state.ledger.spent_usd)
     assert state.ledger.reserved == {}

@@ -221,11 +221,14 @@ def check_ending(events: list[Event], result: dict[str, Any]) -> None:
 
 def check_money(events: list[Event], result: dict[str, Any]) -> None:
     """Every charge stands in the log, and the sums say the same everywhere."""
-    charges = [e["data"] for e in events if e["type"] == "session.usage_checkpoint"]
     total = Decimal(0)
-    for charge in charges:
-        total += Decimal(str(charge["costUsd"]))
-        assert Decimal(str(charge["totalCostUsd"])) == total
+    for event in events:
+        data = event["data"]
+        if event["type"] == "tool.execution_start" and "fee" in data:
+            total += Decimal(str(data["fee"]["costUsd"]))
+        if event["type"] == "session.usage_checkpoint":
+            total += Decimal(str(data["costUsd"]))
+            assert Decimal(str(data["totalCostUsd"])) == total
     assert Decimal(str(result["total_cost_usd"])) == total
     models = result["modelUsage"].values()
     assert sum(Decimal(str(model["costUSD"])) for model in models) == total

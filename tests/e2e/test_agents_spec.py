@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.desk import Desk
 from tests.e2e.test_subagents import READ, answers, asks, of_agents
-from tests.servers import D, T, X
+from tests.servers import D, F, T, X
 
 pytestmark = pytest.mark.warm
 
@@ -85,3 +85,105 @@ def test_without_depth_there_is_no_tool_to_start_one(desk: Desk) -> None:
     desk.wire = "openai"
     played = desk.play([D("ok")], agents=scout(), limits={"max_subagent_depth": 0})
     assert "Agent" not in names(played.requests[0])
+
+
+OWN, OTHER, SPARE = "openai/my-own", "openai/my-other", "openai/my-spare"
+
+
+def priced(**prices: int) -> dict[str, Any]:
+    """A price for each of the models, in dollars for a million tokens."""
+    models = {"own": OWN, "other": OTHER, "spare": SPARE}
+    return {
+        models[name]: {"input_per_mtok": usd, "output_per_mtok": usd}
+        for name, usd in prices.items()
+    }
+
+
+def test_an_agent_asks_a_model_of_its_own_at_its_price(desk: Desk) -> None:
+    """In the request, in its messages, in the charge, and in the totals by model."""
+    desk.wire = "openai"
+    steps = [X(asks(subagent_type="scout")), T("Seen."), D("ok")]
+    keys = {"model": OWN, "pricing": priced(own=10, other=1000), "max_budget_usd": 100}
+    played = desk.play(steps, agents=scout(model=OTHER), **keys)
+    assert played.exit_code == 0
+    assert [request["model"] for request in played.requests] == ["my-own", "my-other", "my-own"]
+    (said,) = of_agents(played, "assistant.message")
+    assert said["model"] == OTHER
+    assert of_agents(played, "subagent.started")[0]["model"] == OTHER
+    assert of_agents(played, "subagent.completed")[0]["model"] == OTHER
+    spent = {model: used["costUSD"] for model, used in played.result["modelUsage"].items()}
+    assert spent == {OWN: 0.0024, OTHER: 0.12}
+    (metrics,) = (event["modelMetrics"] for event in played.of("session.shutdown"))
+    assert {model: one["requests"]["count"] for model, one in metrics.items()} == {OWN: 2, OTHER: 1}
+
+
+def test_a_model_of_an_agent_without_a_price_is_refused_where_there_is_a_budget(
+    desk: Desk,
+) -> None:
+    """Exit 78 before any request, with the model that needs a price; `doctor` finds it too."""
+    desk.wire = "openai"
+    keys = {"model": OWN, "pricing": priced(own=10), "max_budget_usd": 1}
+    played = desk.play([], agents=scout(model=OTHER), **keys)
+    assert (played.exit_code, played.requests) == (78, [])
+    (error,) = played.result["errors"]
+    assert f"the price of `{OTHER}` is unknown" in error
+    assert f"add `pricing: {{{OTHER}: {{" in error
+    found = desk.call("doctor", str(desk.folder / "task.yaml"))
+    assert (found.returncode, OTHER in found.stdout) == (78, True)
+
+
+def test_the_plan_lists_the_agents_with_tools_and_models(desk: Desk) -> None:
+    """Those of the task, of the project, and the one that is always there; none without `Agent`."""
+    desk.write(".claude/agents/x.md", "---\nname: sweep\ndescription: Sweeps.\n---\nSweep.\n")
+    agents = scout(model=OTHER, tools=["Read", "Grep"], permissionMode="plan", maxTurns=3)
+    path = desk.spec(model=OWN, api_base="http://127.0.0.1:1", agents=agents)
+    lines = [line.strip() for line in desk.call("plan", str(path)).stdout.splitlines()]
+    at = lines.index("sub-agents") + 1
+    assert lines[at : at + 4] == [
+        f"general-purpose  {OWN}; the tools of who starts it",
+        f"sweep  {OWN}; the tools of who starts it; from {desk.workspace}/.claude/agents/x.md",
+        f"scout  {OTHER}; Read, Grep; mode plan; 3 tool-use turns",
+        "",
+    ]
+    assert any(f"model: {OTHER}" in line for line in lines)
+    none = desk.call("plan", str(desk.spec(disallowed_tools=["Agent"]))).stdout
+    assert "\nsub-agents\n  none\n" in none
+
+
+def test_an_agent_without_money_for_its_dearer_model_is_not_asked(desk: Desk) -> None:
+    """The reservation is made at the price of its model; the run, which is cheaper, goes on."""
+    desk.wire = "openai"
+    keys = {"model": OWN, "pricing": priced(own=10, other=100_000), "max_budget_usd": 1}
+    steps = [X(asks(subagent_type="scout")), D("without it")]
+    played = desk.play(steps, agents=scout(model=OTHER), **keys)
+    assert (played.exit_code, len(played.requests)) == (0, 2)
+    assert "Budget limit reached. Reached maximum budget ($1)" in answers(played)[0]
+    assert of_agents(played, "assistant.turn_start") == []
+
+
+def test_the_fallbacks_of_the_run_stand_in_for_the_model_of_an_agent(desk: Desk) -> None:
+    """For that agent alone: the run goes on with its own model, and so does the next agent."""
+    desk.wire = "openai"
+    start = X(asks(subagent_type="scout"))
+    steps = [start, F(503), T("From the spare."), start, T("From its own."), D("ok")]
+    keys = {"model": OWN, "fallback_models": [SPARE], "retry": {"max_attempts": 1}}
+    keys["pricing"] = priced(own=1, other=1, spare=1)
+    played = desk.play(steps, agents=scout(model=OTHER), **keys)
+    assert answers(played) == ["From the spare.", "From its own."]
+    assert [request["model"] for request in played.requests] == [
+        "my-own",
+        "my-other",
+        "my-spare",
+        "my-own",
+        "my-other",
+        "my-own",
+    ]
+
+
+def test_scripts_are_models_of_agents_too(desk: Desk) -> None:
+    """Each agent's script goes on where it was, whoever asks."""
+    script = desk.folder / "scout.yaml"
+    script.write_text("replies: [{text: first}, {text: second}]\n")
+    start = X(asks(subagent_type="scout"))
+    played = desk.play([start, start, D("ok")], agents=scout(model=f"scripted:{script}"))
+    assert (played.exit_code, answers(played)) == (0, ["first", "second"])

@@ -135,13 +135,22 @@ def test_a_wrong_price_is_told_with_its_line(desk: Desk) -> None:
         ({}, "no bound: `max_turns` is not set; set `max_budget_usd`"),
         # 3 dollars in and 15 out a million: a window of 200,000 and 10,000 out are 0.75; and 0.90
         # where writing to the cache at 3.75 is dearer. Six calls of two attempts.
+        ({"max_turns": 3}, "no bound: sub-agents have turns of their own; set `max_budget_usd`"),
         (
-            {"max_turns": 3, "max_autopilot_continues": 2, "compaction": {"enabled": False}},
+            {
+                "max_turns": 3,
+                "max_autopilot_continues": 2,
+                "compaction": {"enabled": False},
+                "limits": {"max_subagents": 0},
+            },
             "$10.80: no `max_budget_usd`: at most 6 model calls, each 2 attempts",
         ),
-        ({"max_turns": 3, "model": "openai/my-own"}, "no bound: no price of openai/my-own"),
+        (
+            {"max_turns": 3, "model": "openai/my-own", "disallowed_tools": ["Agent"]},
+            "no bound: no price of openai/my-own",
+        ),
     ],
-    ids=["budget", "nothing", "turns", "no price"],
+    ids=["budget", "nothing", "agents", "turns", "no price"],
 )
 def test_the_plan_says_the_worst_case(desk: Desk, keys: dict[str, Any], told: str) -> None:
     """Of the whole run: the budget, else what the other caps allow, else that there is no end."""

@@ -117,13 +117,13 @@ def test_what_steers_other_programs_is_changed_by_a_rule_alone(desk: Desk, mode:
     if mode == "acceptEdits":
         said = failures(played)
         assert "`.husky` in" in said[0]
-        assert "`allowed_tools: [Edit(.husky)]` in the spec would" in said[0]
+        assert "`allowed_tools: [Edit(/.husky/pre-commit)]` in the spec would" in said[0]
 
 
 def test_a_rule_allows_what_no_mode_does(desk: Desk) -> None:
     """The one that the denial names."""
     step = X(("Write", {"file_path": ".husky/pre-commit", "content": "x"}))
-    desk.play([step, D("done")], allowed_tools=["Edit(.husky)"])
+    desk.play([step, D("done")], allowed_tools=["Edit(/.husky/pre-commit)"])
     assert desk.read(".husky/pre-commit") == "x"
 
 

@@ -127,7 +127,7 @@ def test_a_denied_call_is_told_to_everybody(desk: Desk) -> None:
     assert (played.exit_code, desk.read("new.txt")) == (0, None)
     (denied,) = played.result["permission_denials"]
     assert (denied["tool_name"], denied["tool_input"]) == write
-    assert "`allowed_tools: [Write]` in the spec would" in played.tool_errors()[0]
+    assert "`allowed_tools: [Edit(/new.txt)]` in the spec would" in played.tool_errors()[0]
     (decision,) = played.of("permission.completed")
     assert decision["result"]["kind"].startswith("denied-no-approval-rule")
     assert "denied" in played.stderr

@@ -54,6 +54,7 @@ def asked(tool: str, data: st.DataObject) -> Subject:
             edits=frozenset(("x", "test")),
             sensitive=data.draw(st.sampled_from([frozenset(), frozenset(("x",))])),
             removes=data.draw(st.sampled_from([None, None, "it removes `/`"])),
+            writes=data.draw(st.sampled_from([None, "it writes to `/x`"])),
         )
     return data.draw(FILE)
 

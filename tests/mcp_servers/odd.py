@@ -57,6 +57,16 @@ def surroundings() -> str:
 
 
 @server.tool()
+def write(path: str) -> str:
+    """Write a file, and say what came of it."""
+    try:
+        Path(path).write_text("written")
+    except OSError as error:
+        return f"refused: {error.strerror}"
+    return "written"
+
+
+@server.tool()
 def die() -> str:
     """End this process."""
     os._exit(3)

@@ -18,6 +18,7 @@ from runner.adapters.mcp.content import text_of
 from runner.adapters.mcp.listing import Listing, full_name, listing, plain
 from runner.adapters.mcp.stdio import Program, said_last
 from runner.adapters.mcp.transport import transport
+from runner.adapters.sandbox.walls import Enclosure
 from runner.core.spec import McpServerSpec
 from runner.ports import ToolContext, ToolFailure, ToolOutput
 
@@ -49,6 +50,7 @@ class Server:
     start_s: float
     tell: Callable[[str, str], None]
     program: Program | None = None
+    enclosure: Enclosure | None = None
     status: Status = "pending"
     problem: str | None = None
     instructions: str = ""

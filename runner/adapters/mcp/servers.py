@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from runner.adapters.mcp.server import Server
 from runner.core.events import McpListing, McpPin
@@ -66,5 +67,13 @@ def _listing(server: Server) -> McpListing:
         error=server.problem,
         version=server.version or None,
         required=server.spec.required,
+        sandbox=_tier(server),
+        sandbox_reason=server.spec.sandbox.reason,
         tools=tuple(McpPin(name=tool.spec.name, sha256=tool.sha256) for tool in tools),
     )
+
+
+def _tier(server: Server) -> Literal["namespaces", "landlock", "process"] | None:
+    if server.spec.type != "stdio":
+        return None
+    return server.enclosure.tier if server.enclosure else "process"

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from runner.adapters import rlimits
 from runner.adapters.ci_text import visible
 from runner.adapters.sandbox.walls import Enclosure, Launch
 
@@ -81,16 +82,19 @@ async def _start(program: Program) -> Process:
     launch = Launch(argv=program.argv, env=program.env)
     if program.enclosure is not None:
         launch = program.enclosure.launch(program.argv, program.env, program.cwd)
-    return await asyncio.create_subprocess_exec(
-        *launch.argv,
-        cwd=program.cwd,
-        env=dict(launch.env),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        limit=MAX_LINE_BYTES,
-    )
+    with rlimits.lowered(program.cwd) as limits:
+        process = await asyncio.create_subprocess_exec(
+            *launch.argv,
+            cwd=program.cwd,
+            env=dict(launch.env),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            limit=MAX_LINE_BYTES,
+        )
+    rlimits.bind(process.pid, limits)
+    return process
 
 
 def said_last(log: Path) -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from runner.adapters import rlimits
 from runner.adapters.sandbox import seccomp
 from runner.adapters.sandbox.shim import PROXY_PORT
 from runner.adapters.sandbox.walls import (
@@ -33,9 +34,6 @@ OURS = Path(__file__).resolve().parent
 SHIM = OURS / "shim.py"
 OUTER = 'ulimit -c 0; exec "$@" 9<"$0"'
 """Opens the filter for bwrap on a descriptor, and lets nothing inside write a core file."""
-
-MAX_PROCESSES = 4096
-"""For all of a user's processes inside; the kernel lets root have more."""
 
 # Runs the command, gives what it left behind a moment to end, and counts what is still there.
 # Processes inside: the first one, this shell, and the rest.
@@ -69,7 +67,7 @@ class Bubblewrap:
             command = (sys.executable, "-I", "-S", str(SHIM), "door", door, *command)
         if tally_fd is not None:
             watcher = ("bash", "--norc", "--noprofile", "-c", WATCH, "bash")
-            command = (*watcher, str(tally_fd), str(MAX_PROCESSES), *command)
+            command = (*watcher, str(tally_fd), str(rlimits.MAX_PROCESSES), *command)
         bwrap = (self.program, *self._arguments(cwd), "--seccomp", "9", "--", *command)
         return Launch(argv=("/bin/sh", "-c", OUTER, str(self.filter_file), *bwrap), env=inside)
 

@@ -17,7 +17,12 @@ from runner.core.spec import SandboxSpec
 Tier = Literal["namespaces", "landlock"]
 RANKS: Mapping[str, int] = {"none": 0, "process": 0, "landlock": 1, "namespaces": 2}
 
-ALWAYS = ("own session", "no core files", "no variables but those the spec lets through")
+ALWAYS = (
+    "own session",
+    "no core files, and no file above 8 GiB or that fills the disk",
+    "no variables but those the spec lets through",
+)
+NEVER = "memory, and how many processes root starts: give the job a limit"
 BY_NAMESPACES = (
     "no writing outside the workspace, add_dirs and a private /tmp",
     "credentials, sockets and sessions cannot be read",
@@ -112,7 +117,7 @@ async def _namespaces(
     enforced = [*ALWAYS, *BY_NAMESPACES]
     if walls.read_only:
         enforced.append(f"{len(walls.read_only)} protected paths are read-only")
-    unenforced = ["protected paths that are not there yet: found when they appear"]
+    unenforced = ["protected paths that are not there yet: found when they appear", NEVER]
     if walls.network == "allow":
         unenforced.append("the network, and services of this machine that listen on it")
     return enclosure, SandboxReport(
@@ -144,7 +149,7 @@ async def _landlock(
         raise Unfit(f"{error}; {advice.landlock(str(error), outer)}") from error
     scoped = kernel >= landlock.SCOPED_VERSION
     _judge(found, spare=() if scoped else ("signal the runner",))
-    enforced, unenforced = [*ALWAYS, *BY_LANDLOCK], [*NOT_BY_LANDLOCK]
+    enforced, unenforced = [*ALWAYS, *BY_LANDLOCK], [*NOT_BY_LANDLOCK, NEVER]
     if landlock.has_another_owner(walls):
         enforced.append("no capabilities but one, to write files of another owner in the workspace")
     else:
@@ -183,7 +188,7 @@ def _process(spec: SandboxSpec, skipped: tuple[str, ...]) -> SandboxReport:
         tier="process",
         network="open",
         enforced=ALWAYS,
-        unenforced=("this is no boundary: commands can do what the runner's user can",),
+        unenforced=("this is no boundary: commands can do what the runner's user can", NEVER),
         skipped=skipped,
         reason=spec.reason,
         container=spec.container,

@@ -11,12 +11,12 @@ import asyncio
 import os
 import re
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from contextlib import suppress
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+from runner.adapters.resolve import Resolve, resolve
 from runner.core import reach
 from runner.core.reach import Address, Entry
 
@@ -29,7 +29,6 @@ MAX_REMARKS = 20
 SLOW_S = 30.0
 CHUNK_BYTES = 64 * 1024
 
-Resolve = Callable[[str, int], Awaitable[Iterable[Address]]]
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -223,12 +222,11 @@ async def _connected(address: Address, port: int) -> Streams:
         return await asyncio.open_connection(str(address), port)
 
 
-async def _resolved(name: str, port: int) -> list[Address]:
+async def _resolved(name: str, port: int) -> Iterable[Address]:
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
+        return await resolve(name, port)
     except socket.gaierror as error:
         raise Refusal(f"{name}: {error.strerror}") from error
-    return [ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
 
 
 async def _relay(inner: Streams, outer: Streams) -> None:

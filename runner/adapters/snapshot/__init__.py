@@ -230,8 +230,8 @@ async def _stage_end(git: Git, snapshot: Snapshot) -> list[Skipped]:
         await git.drop(recorded)
         return []
     now = await asyncio.to_thread(sort_out, workspace, recorded)
-    # In the workspace: git writes the index anew and must see the files, to mark those that may have
-    # changed in the very second in which they were recorded.
+    # In the workspace: git writes the index anew and must see the files, to mark those that may
+    # have changed in the very second in which they were recorded.
     await git.at(workspace).drop(list(now.gone))
     listing = await list_files(git, snapshot.checkout, workspace, snapshot.excluded)
     unseen = set(split((snapshot.git_dir / "unseen").read_bytes()))

@@ -66,6 +66,7 @@ __all__ = [
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 NO_PROMPT = "The prompt is given later."
 _TEXTS = ("prompt", "system_prompt", "append_system_prompt")
+_STDIN = "<stdin>"
 
 
 def load_spec(
@@ -77,16 +78,17 @@ def load_spec(
     cwd: Path | None = None,
     demand_inputs: bool = True,
     demand_prompt: bool = True,
+    called: str = _STDIN,
 ) -> TaskSpec:
     """Load a spec, with overrides and inputs. Raises `SpecError` with all problems.
 
     `overrides` are `a.b=value` texts (`--set`) or `Override`s of other flags; `stdin` is called
     once at most, and only for a spec or a `prompt_file` named `-`. Without `demand_inputs` (for
     `validate`) a required input may be missing; its placeholder then stays. Without
-    `demand_prompt` a prompt may be missing; `NO_PROMPT` stands for it.
+    `demand_prompt` a prompt may be missing; `NO_PROMPT` stands for it. `called` names a spec `-`.
     """
     folder, at = (cwd or Path.cwd()).resolve(), At("", [], advise)
-    main, data = _read(path, folder, stdin)
+    main, data = _read(path, folder, stdin, called)
     tree, problems = parse(data, main)
     at.problems.extend(problems)
     own = top_level(tree, at)
@@ -150,12 +152,12 @@ def spec_hash(spec: TaskSpec) -> str:
 
 # -- reading -------------------------------------------------------------------------------------
 
-_STDIN = "<stdin>"
 
-
-def _read(path: Path | str, folder: Path, stdin: Callable[[], str]) -> tuple[Source, bytes]:
+def _read(
+    path: Path | str, folder: Path, stdin: Callable[[], str], called: str
+) -> tuple[Source, bytes]:
     if str(path) == "-":
-        source = Source(name=_STDIN, folder=folder)
+        source = Source(name=called, folder=folder, numbered=called == _STDIN)
         # What was no UTF-8 arrives as surrogates, and must not become UTF-8 on the way.
         return source, stdin().encode("utf-8", "surrogatepass")
     file = folder / path
@@ -229,10 +231,16 @@ def _settle_workspace(values: dict[str, Any], whole: Fields, main: Source, at: A
 
 
 def _keep_key_from_tools(values: Mapping[str, Any], whole: Fields, at: At) -> None:
-    env, variable = values.get("env"), values.get("api_key_env")
+    search = values.get("web_search")
+    _keep_from_tools(values.get("api_key_env"), values, whole, at)
+    _keep_from_tools(getattr(search, "api_key_env", None), values, whole, at)
+
+
+def _keep_from_tools(variable: object, values: Mapping[str, Any], whole: Fields, at: At) -> None:
+    env = values.get("env")
     if not isinstance(env, EnvSpec) or not isinstance(variable, str):
         return
-    hint = "it is the `api_key_env`: the runner calls the model, and no tool needs its key"
+    hint = "it is an `api_key_env`: the runner itself uses it, and no tool needs its key"
     here = at.key("env").key("pass")
     if variable in env.pass_ and passed_variable(variable) is None:
         index = env.pass_.index(variable)

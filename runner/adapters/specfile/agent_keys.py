@@ -13,8 +13,8 @@ from typing import Any, Final
 from runner.adapters.specfile.problem import At, Invalid, shown
 from runner.adapters.specfile.records import key
 from runner.adapters.specfile.shapes import Key, ListOf, MapOf, Record
-from runner.adapters.specfile.types import Choice, Refusal, Schema, Text, Whole, mismatch
-from runner.adapters.specfile.words import EFFORTS, MODES, ToolName, ToolRule
+from runner.adapters.specfile.types import Choice, Refusal, Schema, Text, Whole
+from runner.adapters.specfile.words import EFFORTS, MODES, ModelName, ToolName, ToolRule
 from runner.adapters.specfile.yaml_document import Node, Scalar
 from runner.core import rules
 from runner.core.messages import MCP_PREFIX
@@ -23,7 +23,7 @@ from runner.core.spec import AgentSpec
 
 AGENT_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 
-_INHERIT: Final = "inherit"
+INHERIT: Final = "inherit"
 
 _OWN_MODES: Final = tuple(mode for mode in MODES if mode != "auto")
 """Without `auto`: its model is there only in a run of that mode, whose agents have it anyway."""
@@ -58,19 +58,16 @@ class OfferedTool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InheritedModel:
-    """`inherit`, which is what leaving the key out means; None inside."""
+class OwnModel:
+    """A model, or `inherit`, which is what leaving the key out means; None inside."""
 
-    expects: str = _INHERIT
+    expects: str = "a model such as anthropic/claude-haiku-4-5, scripted:FILE, or inherit"
 
     def read(self, node: Node, at: At) -> Any:
-        """See the protocol. Every other model is refused: nothing would check or price it."""
-        if not isinstance(node, Scalar) or not isinstance(node.value, str):
-            return mismatch(self, node, at)
-        if node.value == _INHERIT:
+        """See the protocol."""
+        if isinstance(node, Scalar) and node.value == INHERIT:
             return None
-        message = "a model of a sub-agent's own is not supported yet"
-        return at.refuse(node.mark, message, "sub-agents use the run's model; leave it out")
+        return ModelName(expects=self.expects).read(node, at)
 
     def write(self, value: Any) -> Any:
         """See the protocol."""
@@ -78,7 +75,7 @@ class InheritedModel:
 
     def schema(self) -> Schema:
         """See the protocol."""
-        return {"enum": [_INHERIT, None]}
+        return {"anyOf": [ModelName().schema(), {"type": "null"}]}
 
 
 def _skill(text: str) -> Refusal | None:
@@ -116,7 +113,13 @@ AGENT = Record(
             example=["Bash(git push *)"],
             field="disallowed_tools",
         ),
-        key("model", InheritedModel(), "`inherit`: the model of the run.", _INHERIT),
+        key(
+            "model",
+            OwnModel(),
+            "The model it asks; `inherit` or unset: that of the agent that starts it. `sonnet`, "
+            "`opus` and `haiku` stand for the model of the task that is called so.",
+            "anthropic/claude-haiku-4-5",
+        ),
         key(
             "effort",
             Choice(options=EFFORTS),

@@ -44,6 +44,7 @@ from runner.adapters.specfile.types import (
     Text,
     Whole,
 )
+from runner.adapters.specfile.web_keys import WEB_SEARCH
 from runner.adapters.specfile.words import (
     EFFORTS,
     MODES,
@@ -274,6 +275,12 @@ TASK = Record(
             "The skills there are: `all` those of the checkout, or names and paths of folders. "
             "Only a skill that is listed may allow tools.",
             ["release", "./skills/triage"],
+        ),
+        key(
+            "web_search",
+            WEB_SEARCH,
+            "Who the tool `WebSearch` asks. Unset: it answers that nobody is configured.",
+            {"provider": "brave"},
         ),
         key(
             "agents",

@@ -10,7 +10,7 @@ from runner.adapters.specfile.records import key
 from runner.adapters.specfile.shapes import Key, ListOf, MapOf, Record
 from runner.adapters.specfile.types import Choice, Flag, Refusal, Text
 from runner.adapters.specfile.words import VARIABLE, url
-from runner.core.spec import McpServerSpec
+from runner.core.spec import McpSandboxSpec, McpServerSpec
 
 SERVER_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}"
 
@@ -48,11 +48,42 @@ def _whole(server: McpServerSpec) -> Refusal | None:
         return None
     if server.url is None:
         return f"a server of type {server.type} needs a `url`", "write url: https://..."
+    if server.sandbox.mode == "off":
+        return "a server with an address runs elsewhere: there is no sandbox", "remove `sandbox`"
     if server.command or server.args or server.env:
         hint = "write type: stdio, or give headers"
         return "`command`, `args` and `env` belong to a server that is started here", hint
     return None
 
+
+def _sandbox(sandbox: McpSandboxSpec) -> Refusal | None:
+    if sandbox.mode == "off" and not sandbox.reason:
+        return "a server without a sandbox needs a reason", "write {mode: off, reason: why}"
+    if sandbox.mode == "task" and sandbox.reason:
+        return "a reason, and nothing that needs one", "write mode: off, or remove the reason"
+    return None
+
+
+SANDBOX = Record(
+    cls=McpSandboxSpec,
+    keys=(
+        key(
+            "mode",
+            Choice(options=("task", "off")),
+            "`task`: behind the walls that the task's commands are behind. `off`: behind none.",
+            "off",
+        ),
+        key(
+            "reason",
+            Text(),
+            "Why there is none; needed with `off`, and stands in the log.",
+            "it has to reach the database",
+        ),
+    ),
+    expects="task, or a map such as {mode: off, reason: why}",
+    shorthand="mode",
+    check=_sandbox,
+)
 
 SERVER = Record(
     cls=McpServerSpec,
@@ -111,6 +142,12 @@ SERVER = Record(
             means="Whether its tools are always shown in full, whatever `tool_search` says.",
             example=True,
             field="always_load",
+        ),
+        key(
+            "sandbox",
+            SANDBOX,
+            "Where it runs, when it is started here: as commands do, unless a reason is given.",
+            {"mode": "off", "reason": "it has to reach the database"},
         ),
     ),
     planned={

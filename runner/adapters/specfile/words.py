@@ -10,7 +10,6 @@ from runner.adapters.specfile.problem import (
     At,
     Invalid,
     looks_like_key,
-    printable,
     shown,
     starts_like_key,
 )
@@ -26,6 +25,8 @@ TOOLS = (
     "Glob",
     "Grep",
     "Bash",
+    "WebFetch",
+    "WebSearch",
     "TaskCreate",
     "TaskUpdate",
     "AskUserQuestion",
@@ -34,8 +35,6 @@ TOOLS = (
     "ToolSearch",
 )
 """The built-in tools that work now."""
-
-PLANNED_TOOLS = ("WebFetch", "WebSearch")
 
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 
@@ -159,8 +158,6 @@ class ToolName:
         if name.startswith(MCP_PREFIX):
             hint = "give its server under `mcp_servers` the tools that are wanted: tools: [...]"
             return "this list is of the built-in tools", hint
-        if name in PLANNED_TOOLS:
-            return f"the tool {printable(name[:60])} is not supported yet", known
         near = at.nearest(name, TOOLS)
         return f"no tool is called {shown(text)}", f"did you mean {near}?" if near else known
 

@@ -16,6 +16,7 @@ from typing import Any, get_args
 from runner.core import wire
 from runner.core.events.calls import (
     ErrorCode,
+    Fee,
     FileEffect,
     FileState,
     PermissionCompleted,
@@ -121,6 +122,7 @@ __all__ = [
     "Ephemeral",
     "ErrorCode",
     "Event",
+    "Fee",
     "FileEffect",
     "FileState",
     "HookEnd",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, ClassVar, Literal
 
 ErrorCode = Literal[
@@ -38,8 +39,19 @@ class FileState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fee:
+    """What a call costs beside the model's tokens, in USD, and who says so."""
+
+    cost_usd: Decimal
+    basis: Literal["table", "spec", "unpriced"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolExecutionStart:
-    """A call is about to have its effect; `effect` is how to tell later whether it had it."""
+    """A call is about to have its effect; `effect` is how to tell later whether it had it.
+
+    A `fee` is charged here, before the effect: whatever becomes of the call, it may be billed.
+    """
 
     type: ClassVar = "tool.execution_start"
     tool_call_id: str
@@ -47,6 +59,7 @@ class ToolExecutionStart:
     arguments: Mapping[str, Any]
     turn_id: str
     effect: FileEffect | None = None
+    fee: Fee | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

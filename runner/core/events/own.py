@@ -47,13 +47,19 @@ class McpPin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpListing:
-    """An MCP server as it was before the first request."""
+    """An MCP server as it was before the first request.
+
+    `sandbox` is the tier it runs in, and None for one with an address; `sandbox_reason` is the
+    spec's, for one that is kept out of the run's own.
+    """
 
     name: str
-    status: Literal["connected", "failed"]
+    status: Literal["connected", "failed", "needs-auth"]
     required: bool = False
     error: str | None = None
     version: str | None = None
+    sandbox: Literal["namespaces", "landlock", "process"] | None = None
+    sandbox_reason: str | None = None
     tools: tuple[McpPin, ...] = ()
 
 
