@@ -74,7 +74,7 @@ async def start(
         async with asyncio.timeout_at(deadline):
             await servers.start()
     except BaseException:
-        await servers.close()
+        await servers.close(spec.limits.shutdown_grace)
         raise
     return servers
 
@@ -99,7 +99,7 @@ def warn(
     lines = [
         ("mcp_server_failed", f"the run goes on without the {_state(server)}")
         for server in servers.servers
-        if server.status == "failed" and not server.spec.required
+        if server.status != "connected" and not server.spec.required
     ]
     lines += [("mcp_server_unpinned", line) for line in mcp_outlook.warnings(spec)]
     lines += [("mcp_tool_changed", line) for line in changed(before, servers.listings())]

@@ -30,9 +30,7 @@ from runner.app.signals import Switch
 from runner.app.worksite import Worksite
 from runner.app.world import Finished, RunOptions, World
 from runner.core.endings import Ending, ErrorType, exit_code
-from runner.core.events import (
-    SessionError,
-)
+from runner.core.events import AbortCause, SessionError
 from runner.core.outcome import build_result, result_json
 from runner.core.spec import TaskSpec
 from runner.core.state import State
@@ -40,6 +38,9 @@ from runner.engine import finish, loop
 from runner.engine.loop import Interruption
 from runner.engine.recorder import Recorder
 from runner.ports import JournalError, Sink
+
+PATCH_S = 2.0
+"""What the patch gets of `limits.shutdown_grace`, even when others used it up: it is promised."""
 
 
 class Run:
@@ -148,17 +149,27 @@ class Run:
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()  # it is dealt with here; what follows is an ordinary end
-            loop.abort(recorder, self._interruption.cause or "SIGTERM")
+            self._stop(recorder, self._interruption.cause or "SIGTERM")
         except WorkspaceError as error:
             recorder.record(SessionError(error_type="preflight", message=str(error)))
         except Exception as bug:  # the top of the app: a bug is an ending too, with its trace
             if isinstance(bug, TimeoutError) and _is_over(deadline):
-                loop.abort(recorder, "timeout")
+                self._stop(recorder, "timeout")
             else:
                 message = f"{type(bug).__name__}: {bug}"
                 stack = _trace(bug)
                 recorder.record(SessionError(error_type="internal", message=message, stack=stack))
         return loop.wind_down(recorder)
+
+    def _stop(self, recorder: Recorder, cause: AbortCause) -> None:
+        """Record that the run was stopped before its loop began, or while it was set up."""
+        loop.abort(recorder, cause)
+        if self._parts.engine is not None:
+            self._parts.engine.begin_grace()
+
+    def _left_s(self, limit_s: float) -> float:
+        engine = self._parts.engine
+        return limit_s if engine is None else engine.left_s(limit_s)
 
     def _setting(
         self, recorder: Recorder, opened: Opened, site: Worksite, deadline: float | None
@@ -181,7 +192,8 @@ class Run:
         await self._close_servers()
         opening.sweep(recorder, self._session_id)
         await boundary.clear(self._parts.where, opened.journal.folder)
-        diff = await site.diff(self._spec.limits.shutdown_grace)
+        grace_s = self._spec.limits.shutdown_grace
+        diff = await site.diff(max(self._left_s(grace_s), min(grace_s, PATCH_S)))
         opening.warn_of_no_diff(recorder, site)
         result = finish.record_result(
             recorder,
@@ -196,7 +208,7 @@ class Run:
 
     async def _close_servers(self) -> None:
         if self._parts.servers is not None:
-            await self._parts.servers.close()
+            await self._parts.servers.close(self._left_s(self._spec.limits.shutdown_grace))
 
     def _written(self, journal: FileJournal, result: Mapping[str, Any]) -> Finished:
         """The run had ended, and only its result was not written any more."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from runner.adapters import preflight
+from runner.adapters import preflight, web_search
 from runner.adapters.prices import model_limits
+from runner.core import web_rules
 from runner.core.ledger import ZERO, worst_case_usd
 from runner.core.messages import AGENT_TOOL
 from runner.core.permissions import offered
@@ -36,6 +37,8 @@ def worst_case(spec: TaskSpec) -> WorstCase:
         return _unbounded(f"{loose}; set `max_budget_usd`")
     if spec.auto_mode is not None:
         return _unbounded("mode auto asks its model about each call; set `max_budget_usd`")
+    if _pays_for_searches(spec):
+        return _unbounded("every search of the web is paid for; set `max_budget_usd`")
     if _has_sub_agents(spec):
         return _unbounded("sub-agents have turns of their own; set `max_budget_usd`")
     per_attempt = ZERO
@@ -55,6 +58,13 @@ def worst_case(spec: TaskSpec) -> WorstCase:
 
 def _unbounded(because: str) -> WorstCase:
     return WorstCase(usd=None, why=f"no bound: {because}")
+
+
+def _pays_for_searches(spec: TaskSpec) -> bool:
+    if spec.web_search is None or not web_rules.may_reach(spec, web_rules.SEARCH_TOOL):
+        return False
+    fee = web_search.fee(spec.web_search)
+    return fee.cost_usd > 0 or fee.basis == "unpriced"
 
 
 def _has_sub_agents(spec: TaskSpec) -> bool:

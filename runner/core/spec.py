@@ -230,6 +230,27 @@ class McpServerSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CustomToolSpec:
+    """A tool of the task's own: a Python function or a command; neither is one of a host program.
+
+    `python` is `module:function`, imported from the folder `python_path` or from what is installed;
+    `command` is a program and its arguments. `env` are variables that it alone sees. `timeout` None
+    is `limits.tool`. `source` is no key: the file and the line where the tool is defined.
+    """
+
+    wire_case: ClassVar = "snake"
+    description: str
+    input_schema: Mapping[str, Any]
+    python: str | None = None
+    python_path: str | None = None
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    read_only: bool = False
+    timeout: float | None = None
+    source: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WebSearchSpec:
     """Who searches the web: a search API that litellm knows, and what a query costs in USD.
 
@@ -337,6 +358,7 @@ class TaskSpec:
     hooks: Mapping[str, tuple[HookGroup, ...]] = field(default_factory=dict)
     mcp_servers: Mapping[str, McpServerSpec] = field(default_factory=dict)
     tool_search: str = "auto"
+    custom_tools: Mapping[str, CustomToolSpec] = field(default_factory=dict)
     web_search: WebSearchSpec | None = None
     agents: Mapping[str, AgentSpec] = field(default_factory=dict)
     skills: tuple[str, ...] = ALL_SKILLS

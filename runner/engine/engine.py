@@ -23,6 +23,9 @@ class Bench:
     env: Mapping[str, str]
 
 
+LEAST_S = 0.1
+"""What is still to be done when the grace is used up gets this much time."""
+
 Gates = Callable[[float], Awaitable[tuple[VerifyCheck, ...]]]
 """How the gates on what changed stand, found out within so many seconds. Never raises."""
 
@@ -57,7 +60,8 @@ class Crew:
 @dataclass(slots=True, kw_only=True)
 class Engine:
     """The parts of a run, or of one of its sub-agents. `offered` is what the model sees, control
-    tools included; `tools` is every tool by name; `phase` says what the run waits for.
+    tools included; `tools` is every tool by name; `phase` says what the run waits for. Once
+    the run was stopped, `ends_at` on `clock` is when everything is to be over.
 
     All agents share `effects`, held by whoever changes something, and `judging`, held by whoever
     asks the model of mode auto.
@@ -81,3 +85,15 @@ class Engine:
     effects: asyncio.Lock = field(default_factory=asyncio.Lock)
     judging: asyncio.Lock = field(default_factory=asyncio.Lock)
     phase: str = "start"
+    ends_at: float | None = None
+
+    def begin_grace(self, late_s: float = 0.0) -> None:
+        """The run was stopped, `late_s` ago: what is still done shares `limits.shutdown_grace`."""
+        grace_s = self.recorder.state.need.limits.shutdown_grace
+        self.ends_at = self.clock.monotonic() + grace_s - late_s
+
+    def left_s(self, limit_s: float) -> float:
+        """How long something may take that has this limit: after a stop, what is left of the grace."""
+        if self.ends_at is None:
+            return limit_s
+        return min(limit_s, max(self.ends_at - self.clock.monotonic(), LEAST_S))

@@ -25,7 +25,7 @@ async def compare(engine: Engine, *, since: Sight | None = None) -> Sight | None
         recorder.record(RunnerProtectionCheck(skipped="nobody can look"))
         return None
     engine.phase = "protected paths"
-    limit_s = spec.limits.start if recorder.state.abort is None else spec.limits.shutdown_grace
+    limit_s = engine.left_s(spec.limits.start)
     try:
         async with asyncio.timeout(limit_s):
             sight = await guard.look(tuple(start.entries))

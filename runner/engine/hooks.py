@@ -101,14 +101,18 @@ async def _run_one(
     recorder.record(start)
     began = engine.clock.monotonic()
     limit_s = recorder.state.need.limits.hook if hook.timeout is None else hook.timeout
+    reading, cut_by = None, "the runner failed"
     try:
         ran = await engine.hooks.run(
             hook, told, limit_s if most_s is None else min(limit_s, most_s)
         )
+        reading = read(point.event, ran, fail_closed=hook.fail_closed)
     except asyncio.CancelledError:
-        recorder.record(_unanswered(start, handler.position, "the run was stopped"))
+        cut_by = "the run was stopped"
         raise
-    reading = read(point.event, ran, fail_closed=hook.fail_closed)
+    finally:
+        if reading is None:
+            recorder.record(_unanswered(start, handler.position, cut_by))
     printed = "" if reading.quiet else ran.stdout
     end = HookEnd(
         **_common(start),
@@ -246,7 +250,7 @@ async def session_end(engine: Engine, ending: Ending) -> None:
     patient = [handler for handler in about if handler not in hasty]
     point = _once(engine, "SessionEnd", about)
     # After a stop somebody waits, and the result is still to be written in the same grace.
-    most_s = grace_s / 2 if state.abort else None
+    most_s = engine.left_s(grace_s) / 2 if state.abort else None
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(ask(engine, patient, point, payload, most_s=most_s))

@@ -86,9 +86,16 @@ async def run(engine: Engine, *, deadline_s: float | None, interruption: Interru
     finally:
         heartbeat.stop()
     abort(engine.recorder, cause)
+    engine.begin_grace(late_s=_late_s(deadline_s) if cause == "timeout" else 0.0)
     if cause != "timeout":
         return wind_down(engine.recorder)
     return await _last_checks(engine, interruption)
+
+
+def _late_s(deadline_s: float | None) -> float:
+    """How long ago the time was up: what ran had to be ended first."""
+    now = asyncio.get_running_loop().time()
+    return 0.0 if deadline_s is None else max(now - deadline_s, 0.0)
 
 
 async def _last_checks(engine: Engine, interruption: Interruption) -> Ending:

@@ -16,7 +16,7 @@ async def verify(engine: Engine, start: RunnerVerifyStart) -> None:
     """Run every check, one after the other, and record how each ended.
 
     What is protected is compared before, between and after; with a change, no check is run. After
-    the wall clock ran out all checks together get `limits.shutdown_grace`. Cancelled: there is a
+    the wall clock ran out all checks together get what is left of the grace. Cancelled: there is a
     start without an outcome. Raises `JournalError`.
     """
     bench, recorder = engine.bench, engine.recorder
@@ -26,15 +26,10 @@ async def verify(engine: Engine, start: RunnerVerifyStart) -> None:
     if recorder.state.violation is not None:
         return
     recorder.record(start)
-    ends_at = None
-    if recorder.state.abort is not None:
-        ends_at = engine.clock.monotonic() + spec.limits.shutdown_grace
     checks = []
     for number, one in enumerate(spec.verify):
         engine.phase = f"verify: {one.name or one.run}"
-        limit_s = one.timeout
-        if ends_at is not None:
-            limit_s = min(limit_s, max(ends_at - engine.clock.monotonic(), 0.1))
+        limit_s = engine.left_s(one.timeout)
         file = f"verify-{start.attempt}-{number}.txt"
         if number > 0:  # what the last check ran may have bent this one
             await compare(engine, since=sight)
@@ -42,8 +37,7 @@ async def verify(engine: Engine, start: RunnerVerifyStart) -> None:
             checks.append(await _check(engine, bench, one, limit_s, file))
     if engine.gates is not None:
         engine.phase = "changes"
-        limits = spec.limits
-        checks += await engine.gates(limits.start if ends_at is None else limits.shutdown_grace)
+        checks += await engine.gates(engine.left_s(spec.limits.start))
     await compare(engine, since=sight)
     # After a violation some were not run: what was left out did not pass.
     passed = engine.recorder.state.violation is None and all(check.passed for check in checks)

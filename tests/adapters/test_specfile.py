@@ -326,7 +326,8 @@ BAD_VALUES = [
     (
         "tools: [Read, Deploy]",
         'tools[1]: no tool is called "Deploy"\nhint: the tools are Read, Write, Edit, Glob, Grep, '
-        "Bash, WebFetch, WebSearch, TaskCreate, TaskUpdate, AskUserQuestion, Agent, Skill, ToolSearch",
+        "Bash, WebFetch, WebSearch, TaskCreate, TaskUpdate, AskUserQuestion, Agent, Skill, "
+        "ToolSearch",
     ),
     (
         "skills: release",

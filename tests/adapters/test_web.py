@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import gzip
 import socket
+import ssl
+import subprocess
 import time
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
 
+from runner.adapters import web
 from runner.adapters.page_worker import markdown
 from runner.adapters.web import MAX_BYTES, NOT_PUBLIC, HttpWeb
 from runner.core.reach import Address, is_public
@@ -43,8 +47,8 @@ def read(
     timeout_s: float = 10.0,
 ) -> Page:
     """One page, by names that all are loopback unless said otherwise."""
-    web = HttpWeb(may, find=names or Names(answers=[["127.0.0.1"]]))
-    return asyncio.run(web.read(parse(url), timeout_s))
+    reader = HttpWeb(may, find=names or Names(answers=[["127.0.0.1"]]))
+    return asyncio.run(reader.read(parse(url), timeout_s))
 
 
 @pytest.mark.parametrize(
@@ -203,10 +207,40 @@ def test_of_several_addresses_the_next_that_may_be_asked_is_tried() -> None:
 def test_the_machine_itself_is_out_of_reach(url: str) -> None:
     """By whatever name, with the real resolver."""
     with serving({"/p": Reply(body=b"x")}) as site:
-        web = HttpWeb(lambda address, port: is_public(address))
+        reader = HttpWeb(lambda address, port: is_public(address))
         with pytest.raises(ToolDenied, match="not public"):
-            asyncio.run(web.read(parse(url.format(site.port)), 10))
+            asyncio.run(reader.read(parse(url.format(site.port)), 10))
     assert site.requests == []
+
+
+@pytest.fixture
+def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ssl.SSLContext]:
+    """A certificate of `site.test` that this process trusts, for a server."""
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
+    names = ["-subj", "/CN=site.test", "-addext", "subjectAltName=DNS:site.test"]
+    subprocess.run(
+        ["openssl", *words.split(), *names, "-keyout", "key.pem", "-out", "cert.pem"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+    )
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    web._certificates.cache_clear()
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    yield server
+    web._certificates.cache_clear()
+
+
+def test_a_certificate_is_that_of_the_name(certificate: ssl.SSLContext) -> None:
+    """Though an address is connected to: one of another name is refused before anything is asked."""
+    with serving({"/p": Reply(body=b"x")}, certificate) as site:
+        assert read(f"https://site.test:{site.port}/p").text == "x"
+        with pytest.raises(ToolFailure, match="CERTIFICATE_VERIFY_FAILED"):
+            read(f"https://other.test:{site.port}/p")
+        with pytest.raises(ToolFailure, match="CERTIFICATE_VERIFY_FAILED"):
+            read(f"https://127.0.0.1:{site.port}/p")
+    assert [headers["host"] for _, headers in site.requests] == [f"site.test:{site.port}"]
 
 
 def test_a_name_that_does_not_exist_is_a_failure() -> None:
@@ -215,17 +249,17 @@ def test_a_name_that_does_not_exist_is_a_failure() -> None:
     async def nowhere(name: str, port: int) -> Iterable[Address]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    web = HttpWeb(lambda address, port: True, find=nowhere)
+    reader = HttpWeb(lambda address, port: True, find=nowhere)
     with pytest.raises(ToolFailure, match=r"no address is known for no\.test: Name or service"):
-        asyncio.run(web.read(parse("http://no.test/"), 10))
+        asyncio.run(reader.read(parse("http://no.test/"), 10))
 
 
 def test_a_cancelled_fetch_ends_at_once() -> None:
     """With the connection closed."""
 
     async def cancelled(url: str) -> float:
-        web = HttpWeb(lambda address, port: True, find=Names(answers=[["127.0.0.1"]]))
-        task = asyncio.create_task(web.read(parse(url), 10))
+        reader = HttpWeb(lambda address, port: True, find=Names(answers=[["127.0.0.1"]]))
+        task = asyncio.create_task(reader.read(parse(url), 10))
         await asyncio.sleep(0.1)
         began = time.monotonic()
         task.cancel()

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from runner.core.events import CostBasis, PriceListing, SessionUsageCheckpoint
+from runner.core.events import CostBasis, Fee, PriceListing, SessionUsageCheckpoint
 from runner.core.ledger import (
     Ledger,
     ModelTotals,
@@ -170,6 +170,19 @@ def test_costs_are_kept_by_model_and_add_up() -> None:
         },
         bases=frozenset({"table", "reserved"}),
         api_duration_ms=15,
+    )
+
+
+def test_a_search_is_paid_by_the_model_that_asked() -> None:
+    """It counts in every sum, and calls to the model before and after leave it as it is."""
+    fee = Fee(cost_usd=Decimal("0.5"), basis="spec")
+    ledger = Ledger().pay("m", fee).settle("", checkpoint("1")).pay("m", fee)
+    tokens = Usage(input_tokens=10, output_tokens=1)
+    assert ledger == Ledger(
+        spent_usd=Decimal(2),
+        models={"m": ModelTotals(usage=tokens, cost_usd=Decimal(2), calls=1, searches=2)},
+        bases=frozenset({"table", "spec"}),
+        api_duration_ms=5,
     )
 
 

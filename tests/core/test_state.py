@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
 from runner.core.events import (
     Abort,
     AssistantReasoning,
+    Fee,
     PermissionCompleted,
     PermissionRequested,
     RunnerHeartbeat,
@@ -18,6 +20,7 @@ from runner.core.events import (
     SessionInfo,
     SessionWarning,
     ToolExecutionComplete,
+    ToolExecutionStart,
     UserMessage,
 )
 from runner.core.fold import apply, fold
@@ -64,6 +67,20 @@ def test_some_facts_change_nothing_but_the_time(event: SessionInfo) -> None:
     log.journal.clock.tick(1)
     log.add(event)
     assert log.state == replace(before, last_timestamp="2026-01-02T03:04:06.000Z")
+
+
+def test_what_a_call_costs_by_itself_is_spent_when_it_begins() -> None:
+    """Whatever becomes of it: it may be billed from there on."""
+    log = Log()
+    spent = log.state.ledger.spent_usd
+    fee = Fee(cost_usd=Decimal("0.25"), basis="table")
+    start = ToolExecutionStart(
+        tool_call_id="c", tool_name="WebSearch", arguments={}, turn_id="0", fee=fee
+    )
+    log.add(start)
+    ledger = log.state.ledger
+    assert ledger.spent_usd == spent + Decimal("0.25")
+    assert ledger.models[MODEL].searches == 1
 
 
 def test_ephemeral_records_are_not_folded() -> None:

@@ -206,7 +206,7 @@ def test_a_server_that_never_gets_ready_is_given_up_in_time(desk: Desk) -> None:
     assert time.monotonic() - began < 20
     assert "was not ready within 1 s" in warnings(played)["mcp_server_failed"]
     assert played.exit_code == 0
-    assert not _running(str(ODD))
+    assert not running(str(ODD))
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_a_required_server_that_is_not_there_refuses_the_run(
 @pytest.mark.parametrize("kind", ["http", "sse"])
 def test_a_server_with_an_address(desk: Desk, kind: str, tmp_path: Path) -> None:
     """Streamable HTTP and SSE, on loopback."""
-    with _served(kind) as url:
+    with served(kind) as url:
         played = desk.play(
             [X(odd("harmless")), D("done")],
             mcp_servers={"odd": {"type": kind, "url": url, "required": True}},
@@ -252,7 +252,7 @@ def test_a_signal_leaves_no_server_behind(desk: Desk) -> None:
         running.process.terminate()
         played = running.finish_checked()
     assert played.exit_code == 143
-    assert not _running(played.folder.name)
+    assert not running(played.folder.name)
 
 
 def test_a_resumed_session_says_what_a_server_describes_otherwise(desk: Desk) -> None:
@@ -268,7 +268,7 @@ def test_a_resumed_session_says_what_a_server_describes_otherwise(desk: Desk) ->
     assert played.exit_code == 0
 
 
-def _running(mark: str) -> list[str]:
+def running(mark: str) -> list[str]:
     """Processes whose command line or environment has this in it."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -283,7 +283,7 @@ def _running(mark: str) -> list[str]:
     return found
 
 
-class _served:  # reads as a function
+class served:  # reads as a function
     """The Python server behind an address, while the block runs."""
 
     def __init__(self, kind: str) -> None:

@@ -146,11 +146,19 @@ def test_a_wrong_price_is_told_with_its_line(desk: Desk) -> None:
             "$10.80: no `max_budget_usd`: at most 6 model calls, each 2 attempts",
         ),
         (
+            {
+                "max_turns": 3,
+                "web_search": {"provider": "brave"},
+                "allowed_tools": ["WebSearch"],
+            },
+            "no bound: every search of the web is paid for; set `max_budget_usd`",
+        ),
+        (
             {"max_turns": 3, "model": "openai/my-own", "disallowed_tools": ["Agent"]},
             "no bound: no price of openai/my-own",
         ),
     ],
-    ids=["budget", "nothing", "agents", "turns", "no price"],
+    ids=["budget", "nothing", "agents", "turns", "searches", "no price"],
 )
 def test_the_plan_says_the_worst_case(desk: Desk, keys: dict[str, Any], told: str) -> None:
     """Of the whole run: the budget, else what the other caps allow, else that there is no end."""

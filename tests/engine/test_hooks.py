@@ -204,6 +204,25 @@ def test_a_signal_in_a_hook_is_recorded_as_no_answer() -> None:
 # -- compaction, sub-agents, notes, the end ------------------------------------------------------
 
 
+def test_a_hook_that_the_runner_fails_to_run_is_recorded_as_no_answer() -> None:
+    """Every `hook.start` has its `hook.end`, whatever goes wrong in between."""
+    stage, fake = hooked([done()], hooks=hooks_of("SessionStart", "a"))
+
+    async def broken(hook: HookSpec, payload: object, timeout_s: float) -> HookRun:
+        raise LookupError(hook.command)
+
+    fake.run = broken  # type: ignore[method-assign]  # a bug of the runner itself
+    with pytest.raises(ExceptionGroup):
+        run_virtual(hooks.session_start(stage.engine, "startup"))
+    (end,) = stage.events(HookEnd)
+    assert end.error is not None
+    assert (end.outcome, end.error.message) == (
+        "cancelled",
+        "the runner failed before it had answered",
+    )
+    assert not stage.engine.recorder.state.open_hooks
+
+
 def test_a_blocked_compaction_is_not_made_and_the_run_goes_on() -> None:
     """One question, one warning, no summary; the hook is told why and how."""
     stage = stage_of([*FILLING, done()], hooks=hooks_of("PreCompact", "no", matcher="auto"))
@@ -262,3 +281,19 @@ def test_the_hooks_of_the_end_get_the_grace_unless_they_have_a_limit() -> None:
         run_virtual(hooks.session_end(stage.engine, Ending(subtype="success")))
         limits = {command: limit for command, _, limit in fake.told}
         assert limits == {"own": own_s, "common": common_s}
+
+
+def test_after_a_stop_the_hooks_of_the_end_share_what_is_left_of_the_grace() -> None:
+    """What the checks used up is not given again; something is left in any case."""
+    ends = hooks_of("SessionEnd", "a")
+    for late_s, given_s in ((2.0, 3.0), (7.0, 0.5), (60.0, LEAST_S / 2)):
+        stage, fake = hooked([done()], hooks=ends)
+        play_out(stage)
+        stage.engine.recorder.record(Abort(reason="user_abort", cause="timeout"))
+
+        async def end(stage: Stage = stage, late_s: float = late_s) -> None:
+            stage.engine.begin_grace(late_s)
+            await hooks.session_end(stage.engine, Ending(subtype="error_timeout"))
+
+        run_virtual(end())
+        assert [limit for _, _, limit in fake.told] == [pytest.approx(given_s)]

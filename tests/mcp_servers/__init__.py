@@ -1,4 +1,4 @@
-"""MCP servers for the tests: real ones from npm, and one that misbehaves on request."""
+"""MCP servers for the tests: real ones from npm, and two that misbehave on request."""
 
 from __future__ import annotations
 
@@ -9,3 +9,4 @@ MODULES = HERE / "node_modules" / "@modelcontextprotocol"
 EVERYTHING = MODULES / "server-everything" / "dist" / "index.js"
 FILESYSTEM = MODULES / "server-filesystem" / "dist" / "index.js"
 ODD = HERE / "odd.py"
+RAW = HERE / "raw.py"

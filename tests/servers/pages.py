@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -38,8 +39,8 @@ class Site:
 
 
 @contextmanager
-def serving(replies: Mapping[str, Reply]) -> Iterator[Site]:
-    """A site with these pages."""
+def serving(replies: Mapping[str, Reply], secured: ssl.SSLContext | None = None) -> Iterator[Site]:
+    """A site with these pages; `secured` is what it speaks TLS with."""
     asked: list[tuple[str, dict[str, str]]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -62,6 +63,8 @@ def serving(replies: Mapping[str, Reply]) -> Iterator[Site]:
             """Nothing on stderr."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if secured is not None:
+        server.socket = secured.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,8 @@ MAX_DESCRIPTION_BYTES = 2048
 MAX_SCHEMA_BYTES = 64 * 1024
 MAX_SCHEMA_DEPTH = 32
 MAX_TOOLS = 500
+MAX_LEFT_OUT = 20
+"""How many of the tools that are left out are named."""
 
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 MAX_NAME_CHARS = 128
@@ -47,7 +49,7 @@ class Listing:
 
 
 def listing(
-    server: str, said: Iterable[Mapping[str, Any]], wanted: tuple[str, ...] | None
+    server: str, said: Sequence[Mapping[str, Any]], wanted: tuple[str, ...] | None
 ) -> Listing:
     """The tools among what a server `said`, in the protocol's own words, by name.
 
@@ -70,7 +72,16 @@ def listing(
             left_out.append(f"its tool {visible(name[:80])!r} is left out: {why}")
             continue
         tools[full] = Listed(name=name, spec=_spec(full, one), sha256=_hash(one))
+    left_out += _lacking(said, wanted or ())
+    if len(left_out) > MAX_LEFT_OUT:
+        more = len(left_out) - MAX_LEFT_OUT
+        left_out[MAX_LEFT_OUT:] = [f"there are {more} more reasons like these"]
     return Listing(tools=tuple(tools[full] for full in sorted(tools)), left_out=tuple(left_out))
+
+
+def _lacking(said: Sequence[Mapping[str, Any]], wanted: tuple[str, ...]) -> list[str]:
+    names = {one.get("name") for one in said}
+    return [f"it has no tool {name!r}" for name in wanted if name != "*" and name not in names]
 
 
 def full_name(server: str, tool: str) -> str:

@@ -10,11 +10,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from runner import __version__
 from runner.adapters.mcp.content import text_of
+from runner.adapters.mcp.failure import answered, is_end, of_a_server, of_the_wire, reason
 from runner.adapters.mcp.listing import Listing, full_name, listing, plain
 from runner.adapters.mcp.stdio import Program, said_last
 from runner.adapters.mcp.transport import transport
@@ -33,7 +34,7 @@ MAX_INSTRUCTIONS_BYTES = 2048
 MAX_PAGES = 50
 """How many pages of its tools a server may have."""
 
-Status = Literal["pending", "connected", "failed"]
+Status = Literal["pending", "connected", "failed", "needs-auth"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,6 +59,7 @@ class Server:
     first: Listing | None = None
     gone: dict[str, str] = field(default_factory=dict)
     _client: Any = None
+    _refused: int | None = None
     _settled: asyncio.Event = field(default_factory=asyncio.Event)
     _lost: asyncio.Event = field(default_factory=asyncio.Event)
     _up: asyncio.Event = field(default_factory=asyncio.Event)
@@ -75,7 +77,7 @@ class Server:
             if self.first is None:  # it never was there: a second try would only cost time
                 break
             self.tell("mcp_server_lost", f"the MCP server {self.name} is lost: {problem}")
-        self.status, self.problem = "failed", problem
+        self.status, self.problem = "needs-auth" if self._asks() else "failed", problem
         self._settled.set()
         self._up.set()
 
@@ -112,15 +114,18 @@ class Server:
                 )
             except mcp.MCPError as error:
                 raise ToolFailure(self._failure(error)) from None
-            except Exception as error:  # the SDK names no closed set of what may be raised here
-                if _is_of_the_wire(error):
-                    self._lost.set()
+            except of_the_wire() as error:
+                self._lost.set()
+                raise ToolFailure(self._unknown(reason(error))) from None
+            except of_a_server() as error:
                 raise ToolFailure(self._unknown(reason(error))) from None
         said: Mapping[str, Any] = result.model_dump(by_alias=True, mode="json", exclude_none=True)
         return ToolOutput(content=text_of(said), is_error=said.get("isError") is True)
 
     async def _live(self) -> str:
         """One connection from its beginning to its end, and why it ended."""
+        problem = "it ended" if self.program else "the connection broke"
+        self._refused = None
         try:
             async with AsyncExitStack() as stack:
                 try:
@@ -135,11 +140,9 @@ class Server:
                 finally:
                     self._client = None
                     self._up.clear()
-            return "it ended" if self.program else "the connection broke"
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:  # whatever a server or its transport does is its failure
-            return reason(error) + (said_last(self.program.log) if self.program else "")
+        except* of_a_server() as errors:
+            problem = self._why(errors)
+        return problem + (said_last(self.program.log) if self.program else "")
 
     async def _stay(self, client: Any) -> None:
         """Until it is lost; its list of tools is looked at again whenever it says so."""
@@ -153,6 +156,18 @@ class Server:
             finally:
                 for watcher in watchers:
                     watcher.cancel()
+
+    def _why(self, error: BaseException) -> str:
+        """The SDK says of a status only that it is none of success."""
+        return reason(error) if self._refused is None else answered(self._refused)
+
+    def _asks(self) -> bool:
+        return self._refused in (401, 403)
+
+    def _note(self, status: int) -> None:
+        """What an address answered. Others than these belong to finding out what it speaks."""
+        if self.first is None and (status < 400 or status in (401, 403) or status >= 500):
+            self._refused = status
 
     async def _listen(self, client: Any) -> None:
         """Of servers of the newer protocol; the older one sends a notification."""
@@ -178,9 +193,8 @@ class Server:
             try:
                 async with asyncio.timeout(self.start_s):
                     self._compare(await self._tools(client))
-            except Exception:  # as in `_live`: it cannot be trusted to be what it was
+            except* of_a_server():  # it cannot be trusted to be what it was
                 self._lost.set()
-                return
 
     @asynccontextmanager
     async def _connect(self) -> AsyncIterator[Any]:
@@ -196,7 +210,7 @@ class Server:
             if isinstance(message, mcp_types.ToolListChangedNotification):
                 self._note_change()
 
-        async with transport(self.spec, self.program, self.start_s, self._lost) as wire:
+        async with transport(self.spec, self.program, self.start_s, self._lost, self._note) as wire:
             client = Client(
                 wire,
                 client_info=mcp_types.Implementation(name="autopilot-runner", version=__version__),
@@ -209,6 +223,7 @@ class Server:
     async def _tools(self, client: Any) -> Listing:
         said: list[Mapping[str, Any]] = []
         cursor = None
+        more: tuple[str, ...] = ()
         if client.server_capabilities.tools is None:
             return Listing()
         for _ in range(MAX_PAGES):
@@ -217,7 +232,10 @@ class Server:
             cursor = page.next_cursor
             if cursor is None:
                 break
-        return listing(self.name, said, self.spec.tools)
+        else:
+            more = (f"it has more than {MAX_PAGES} pages of tools; the rest is left out",)
+        found = listing(self.name, said, self.spec.tools)
+        return replace(found, left_out=(*found.left_out, *more))
 
     def _begin(self, client: Any, found: Listing) -> None:
         self._client = client
@@ -247,31 +265,10 @@ class Server:
         self._compared.set()
 
     def _failure(self, error: Any) -> str:
-        if "closed" not in str(error).lower():
+        if not is_end(error):
             return f"the MCP server {self.name} says: {plain(str(error), 4000)}"
         self._lost.set()
         return self._unknown("it went while the call was under way")
 
     def _unknown(self, why: str) -> str:
         return f"the MCP server {self.name}: {why}; whether the call had its effect is not known"
-
-
-def reason(error: BaseException) -> str:
-    """What went wrong, out of the groups that task groups make of it, on one line."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if isinstance(error, FileNotFoundError):
-        return f"there is no program {error.filename!r}"
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    if status in (401, 403):
-        return f"it asks for authorization (HTTP {status}); give it a header such as Authorization"
-    text = plain(str(error) or type(error).__name__, 500)
-    return " ".join(text.split())
-
-
-def _is_of_the_wire(error: Exception) -> bool:
-    import anyio  # noqa: PLC0415  # as above
-    import httpx2  # noqa: PLC0415
-
-    lost = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream)
-    return isinstance(error, (OSError, httpx2.HTTPError, *lost))

@@ -31,13 +31,21 @@ class Servers:
         for server in pending:
             await server.settled()
 
-    async def close(self) -> None:
-        """End all of them, in the bounded time that a server has for it. Never raises."""
+    async def close(self, within_s: float) -> None:
+        """End all of them; what has not ended by itself within this time is killed. Never raises."""
+        self._cancel()
+        group, self._group = self._group, None
+        if group is None:
+            return
+        hurry = asyncio.get_running_loop().call_later(within_s, self._cancel)
+        try:
+            await group.__aexit__(None, None, None)
+        finally:
+            hurry.cancel()
+
+    def _cancel(self) -> None:
         for owner in self._owners:
             owner.cancel()
-        group, self._group = self._group, None
-        if group is not None:
-            await group.__aexit__(None, None, None)
 
     def listings(self) -> tuple[McpListing, ...]:
         """What the log says of them."""
@@ -63,7 +71,7 @@ def _listing(server: Server) -> McpListing:
     tools = server.first.tools if server.first else ()
     return McpListing(
         name=server.name,
-        status="connected" if server.status == "connected" else "failed",
+        status="failed" if server.status == "pending" else server.status,
         error=server.problem,
         version=server.version or None,
         required=server.spec.required,

@@ -120,8 +120,9 @@ async def _receive(process: Process, received: Any) -> None:
             while True:
                 try:
                     line = await process.stdout.readline()
-                except ValueError:  # longer than the limit: where the next one begins is unknown
-                    return
+                except ValueError:  # where the next one begins is unknown
+                    limit = MAX_LINE_BYTES // 1024 // 1024
+                    raise ConnectionError(f"it sent a message longer than {limit} MiB") from None
                 if not line:
                     return
                 if not line.strip():

@@ -6,16 +6,14 @@ is believed only where it says that it got further than it should.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from runner.adapters.local import LocalSandbox
 from runner.adapters.sandbox.walls import KERNEL, Enclosure, Walls
@@ -77,21 +75,22 @@ async def release(
     home = Path(outer.get("HOME") or "/")
     with _victims(walls, home) as victims:
         said = await _probe(enclosure, walls, victims, env=env, outer=outer)
-        touched, heard, read = victims.touched(), victims.heard(), said["contents"]
+        touched, heard = victims.touched(), victims.heard()
+        read, opened = said.get("contents", []), said.get("opened", [])
     found = [
-        _canary("write outside", [*touched, *(p for p in said["opened"] if p in KERNEL)]),
+        _canary("write outside", [*touched, *(p for p in opened if p in KERNEL)]),
         _canary("read what is hidden", [victims.file.name] if victims.token in read else []),
-        _canary("read the runner's environment", ["it was read"] if said["environ"] else []),
-        _canary("signal the runner", ["it would arrive"] if said["signal"] else []),
+        _canary("read the runner's environment", ["it was read"] if "environ" in said else []),
+        _canary("signal the runner", ["it would arrive"] if "signal" in said else []),
     ]
     if walls.network != "allow":
         found.append(_canary("connect out", ["a listener heard it"] if heard else []))
     if _guarded(enclosure, walls):
-        opened = [path for path in said["opened"] if path not in KERNEL]
-        found.append(_canary("write a protected path", opened))
+        reached = [path for path in opened if path not in KERNEL]
+        found.append(_canary("write a protected path", reached))
     works = [
         f"{path} cannot be written by user {os.geteuid()} without capabilities: run as its owner"
-        for path in said["not_writable"]
+        for path in said.get("not_writable", [])
     ]
     return (*found, Canary(name="work inside", held=not works, detail="; ".join(works) or "works"))
 
@@ -109,19 +108,20 @@ async def _probe(
     *,
     env: Mapping[str, str],
     outer: Mapping[str, str],
-) -> Mapping[str, Any]:
-    asked = {
-        "read": [str(victims.file)],
-        "write": [str(path) for path in (victims.file, *victims.new_files)],
-        "guarded": [*map(str, _guarded(enclosure, walls)), *KERNEL],
-        "writable": [str(path) for path in walls.writable],
-        "ports": [] if walls.network == "allow" else [victims.port],
-        "pid": os.getpid(),
-        "started": _started(),
-        "names": sorted(set(outer) - set(env) - MADE_BY_SHELLS)[:MAX_NAMES],
+) -> Mapping[str, list[str]]:
+    asked: Mapping[str, Iterable[object]] = {
+        "read": [victims.file],
+        "write": [victims.file, *victims.new_files],
+        "guarded": [*_guarded(enclosure, walls), *KERNEL],
+        "writable": walls.writable,
+        "port": [] if walls.network == "allow" else [victims.port],
+        "pid": [os.getpid()],
+        "started": [_started()],
+        "name": sorted(set(outer) - set(env) - MADE_BY_SHELLS)[:MAX_NAMES],
     }
+    words = [f"{key}={value}" for key, values in asked.items() for value in values]
     request = ExecRequest(
-        argv=(sys.executable, "-I", "-S", str(PROBE), json.dumps(asked)),
+        argv=(sys.executable, "-I", "-S", str(PROBE), *words),
         cwd=walls.writable[0],
         timeout_s=TIMEOUT_S,
         max_output_bytes=MAX_SAID_BYTES,
@@ -129,12 +129,23 @@ async def _probe(
         split_errors=True,  # a loader that misses a library says so, and goes on
     )
     result = await LocalSandbox(enclosure=enclosure).exec(request, lambda text: None)
-    try:
-        said: Mapping[str, Any] = json.loads(result.output)
-    except ValueError:
+    said = _understood(result.output)
+    if said is None:
         lines = f"{result.errors}\n{result.output}".strip().splitlines()
-        raise NoAnswer(lines[0] if lines else f"exit code {result.exit_code}") from None
+        raise NoAnswer(lines[0] if lines else f"exit code {result.exit_code}")
     return said
+
+
+def _understood(output: str) -> Mapping[str, list[str]] | None:
+    """What the probe said, by key; None when that was not all, or something else said it."""
+    said: dict[str, list[str]] = {}
+    for line in output.splitlines():
+        key, _, value = line.partition(" ")
+        try:
+            said.setdefault(key, []).append(os.fsdecode(bytes.fromhex(value)))
+        except ValueError:
+            return None
+    return said if "done" in said else None
 
 
 def _guarded(enclosure: Enclosure, walls: Walls) -> list[Path]:

@@ -7,13 +7,12 @@ It hides no processes and cannot make a hole in a folder that may be written. So
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from runner.adapters.sandbox import seccomp
 from runner.adapters.sandbox.walls import (
@@ -82,24 +81,24 @@ def has_another_owner(walls: Walls) -> bool:
 
 
 def write_rules(file: Path, walls: Walls, kernel: int) -> None:
-    """What the shim is to leave. Raises `OSError`."""
-    file.write_text(json.dumps(_wanted(walls, kernel)))
+    """What the shim is to leave: lines of a key and a value. Raises `OSError`."""
+    file.write_text("".join(f"{key} {value}\n" for key, value in _wanted(walls, kernel)))
 
 
-def _wanted(walls: Walls, kernel: int) -> Mapping[str, Any]:
+def _wanted(walls: Walls, kernel: int) -> Iterator[tuple[str, object]]:
     handled = UP_TO_TRUNCATE | (IOCTL_DEVICE if kernel >= IOCTL_VERSION else 0)
     families: tuple[int, ...] = ()
     if walls.network == "allow":
         families = (seccomp.UNIX, seccomp.INET, seccomp.INET6, seccomp.NETLINK)
-    return {
-        "handled": handled,
-        "scoped": NO_ABSTRACT_SOCKETS | NO_SIGNALS if kernel >= SCOPED_VERSION else 0,
-        # The structure grew; an older kernel refuses a longer one.
-        "size": 24 if kernel >= SCOPED_VERSION else 16 if kernel >= 4 else 8,
-        "rules": [[access, str(path)] for access, path in _rules(walls, handled)],
-        "keep": [DAC_OVERRIDE] if has_another_owner(walls) else [],
-        "filter": seccomp.program(families).hex(),
-    }
+    yield "handled", handled
+    yield "scoped", NO_ABSTRACT_SOCKETS | NO_SIGNALS if kernel >= SCOPED_VERSION else 0
+    # The structure grew; an older kernel refuses a longer one.
+    yield "size", 24 if kernel >= SCOPED_VERSION else 16 if kernel >= 4 else 8
+    for access, path in _rules(walls, handled):
+        yield "rule", f"{access} {os.fsencode(path).hex()}"
+    if has_another_owner(walls):
+        yield "keep", DAC_OVERRIDE
+    yield "filter", seccomp.program(families).hex()
 
 
 def _rules(walls: Walls, handled: int) -> Iterator[tuple[int, Path]]:

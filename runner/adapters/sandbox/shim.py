@@ -1,22 +1,19 @@
 """Runs inside, first: puts itself behind the last walls, then becomes the command.
 
-A program of its own, started with `python -I -S`: the standard library alone, and nothing of the
-runner. `door SOCKET COMMAND...` opens the way to the runner's proxy; `landlock FILE COMMAND...`
-gives up the rights that the file, made by `landlock.py`, does not leave.
+A program of its own, started with `python -I -S`: what loads at once and nothing else, since every
+command waits for it; `json`, `pathlib` and `socket` would take longer than all it does.
+`door SOCKET COMMAND...` opens the way to the runner's proxy; `landlock FILE COMMAND...` gives up
+the rights that the file, made by `landlock.py`, does not leave.
 """
 
 from __future__ import annotations
 
-import array
+import _socket
 import ctypes
-import json
 import os
 import resource
 import signal
-import socket
 import sys
-from pathlib import Path
-from typing import Any
 
 PROXY_PORT = 3128
 
@@ -52,36 +49,38 @@ def open_door(path: str) -> None:
 
     The connection stays open in the command: when all that hold it are gone, so is the way out.
     """
-    listener = socket.create_server(("127.0.0.1", PROXY_PORT), backlog=64)
-    to_runner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", PROXY_PORT))
+    listener.listen(64)
+    to_runner = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     to_runner.connect(path)
-    descriptors = array.array("i", [listener.fileno()])
-    to_runner.sendmsg([b"1"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
+    descriptors = bytes(ctypes.c_int(listener.fileno()))
+    to_runner.sendmsg([b"1"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)])
     os.set_inheritable(to_runner.detach(), True)
     listener.close()
 
 
-def give_up_rights(wanted: dict[str, Any]) -> None:
+def give_up_rights(wanted: dict[str, list[str]]) -> None:
     """No new privileges, no capabilities, the Landlock rules, then the filter. Raises `OSError`."""
     libc = ctypes.CDLL(None, use_errno=True)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _drop_capabilities(libc, keep=wanted["keep"])
+    _drop_capabilities(libc, keep=[int(number) for number in wanted.get("keep", ())])
     _must(libc, libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
-    attributes = _RulesetAttributes(
-        handled_access_fs=wanted["handled"], handled_access_net=0, scoped=wanted["scoped"]
-    )
-    size = wanted["size"]
+    handled, scoped, size = (int(wanted[key][0]) for key in ("handled", "scoped", "size"))
+    attributes = _RulesetAttributes(handled_access_fs=handled, handled_access_net=0, scoped=scoped)
     ruleset = _must(
         libc, libc.syscall(CREATE_RULESET, ctypes.byref(attributes), size, 0), "landlock"
     )
-    for access, path in wanted["rules"]:
-        _allow(libc, ruleset, access, path)
+    for rule in wanted["rule"]:
+        access, _, path = rule.partition(" ")
+        _allow(libc, ruleset, int(access), bytes.fromhex(path))
     _must(libc, libc.syscall(RESTRICT_SELF, ruleset, 0), "landlock")
     os.close(ruleset)
-    _filter(libc, bytes.fromhex(wanted["filter"]))
+    _filter(libc, bytes.fromhex(wanted["filter"][0]))
 
 
-def _allow(libc: ctypes.CDLL, ruleset: int, access: int, path: str) -> None:
+def _allow(libc: ctypes.CDLL, ruleset: int, access: int, path: bytes) -> None:
     try:
         fd = os.open(path, O_PATH | os.O_CLOEXEC)
     except OSError:  # gone, or not for us to see: then there is nothing to allow
@@ -89,7 +88,7 @@ def _allow(libc: ctypes.CDLL, ruleset: int, access: int, path: str) -> None:
     try:
         rule = _PathBeneath(allowed_access=access, parent_fd=fd)
         done = libc.syscall(ADD_RULE, ruleset, RULE_PATH_BENEATH, ctypes.byref(rule), 0)
-        _must(libc, done, path)
+        _must(libc, done, os.fsdecode(path))
     finally:
         os.close(fd)
 
@@ -119,6 +118,16 @@ def _must(libc: ctypes.CDLL, result: int, what: str) -> int:
     return result
 
 
+def _wanted(path: str) -> dict[str, list[str]]:
+    """The lines of the file, by their first word."""
+    found: dict[str, list[str]] = {}
+    with open(path, encoding="ascii") as file:  # noqa: PTH123 - as the first lines say
+        for line in file:
+            key, _, value = line.strip().partition(" ")
+            found.setdefault(key, []).append(value)
+    return found
+
+
 def main(way: str, how: str, *command: str) -> None:
     """Go behind the wall and become the command; 126 when the wall cannot be had."""
     # Python ignores these two, and what is ignored stays ignored in the command.
@@ -128,7 +137,7 @@ def main(way: str, how: str, *command: str) -> None:
         if way == "door":
             open_door(how)
         else:
-            give_up_rights(json.loads(Path(how).read_bytes()))
+            give_up_rights(_wanted(how))
         os.execvp(command[0], command)
     except OSError as error:
         sys.stderr.write(f"the sandbox could not be set up, or holds no such program: {error}\n")

@@ -24,6 +24,7 @@ import yaml
 from runner.adapters.ci_text import inert, visible
 from runner.adapters.specfile import inputs as given_inputs
 from runner.adapters.specfile.auto_mode import settle_auto_mode
+from runner.adapters.specfile.custom_keys import names_in, unplaced
 from runner.adapters.specfile.keys import TASK
 from runner.adapters.specfile.layers import (
     Override,
@@ -79,6 +80,7 @@ def load_spec(
     demand_inputs: bool = True,
     demand_prompt: bool = True,
     called: str = _STDIN,
+    own_tools: Iterable[str] = (),
 ) -> TaskSpec:
     """Load a spec, with overrides and inputs. Raises `SpecError` with all problems.
 
@@ -86,6 +88,7 @@ def load_spec(
     once at most, and only for a spec or a `prompt_file` named `-`. Without `demand_inputs` (for
     `validate`) a required input may be missing; its placeholder then stays. Without
     `demand_prompt` a prompt may be missing; `NO_PROMPT` stands for it. `called` names a spec `-`.
+    `own_tools` are names of tools that a host program brings: rules may name them.
     """
     folder, at = (cwd or Path.cwd()).resolve(), At("", [], advise)
     main, data = _read(path, folder, stdin, called)
@@ -98,6 +101,7 @@ def load_spec(
     if not demand_prompt and not {"prompt", "prompt_file"} & whole.fields.keys():
         given_later = Override(source="prompt", path="prompt", value=NO_PROMPT)
         whole = overridden(whole, [given_later], folder, at)
+    at = dataclasses.replace(at, own_tools=frozenset((*own_tools, *names_in(whole))))
     given = given_inputs.read_given(inputs, folder, at.key("inputs"))
     values = TASK.read_fields(whole, at)
     keys = {name: name for name in _TEXTS} | {"prompt": _choose_prompt(values, whole, at)}
@@ -145,7 +149,7 @@ def resolved_yaml(spec: TaskSpec) -> str:
 
 def spec_hash(spec: TaskSpec) -> str:
     """SHA-256 of the resolved spec in canonical JSON, in hex."""
-    told = dataclasses.replace(spec, sources=())
+    told = dataclasses.replace(spec, sources=(), custom_tools=unplaced(spec.custom_tools))
     canonical = json.dumps(encode(told), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 

@@ -14,7 +14,7 @@ from runner.adapters.specfile.problem import At, Invalid, shown
 from runner.adapters.specfile.records import key
 from runner.adapters.specfile.shapes import Key, ListOf, MapOf, Record
 from runner.adapters.specfile.types import Choice, Refusal, Schema, Text, Whole
-from runner.adapters.specfile.words import EFFORTS, MODES, ModelName, ToolName, ToolRule
+from runner.adapters.specfile.words import EFFORTS, MODES, OWN_TOOL, ModelName, ToolName, ToolRule
 from runner.adapters.specfile.yaml_document import Node, Scalar
 from runner.core import rules
 from runner.core.messages import MCP_PREFIX
@@ -31,15 +31,18 @@ _OWN_MODES: Final = tuple(mode for mode in MODES if mode != "auto")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedTool:
-    """The name of a built-in tool, of a tool of an MCP server, or `mcp__SERVER` for all of one."""
+    """The name of a built-in or custom tool, of a tool of an MCP server, or `mcp__SERVER` for all
+    of one."""
 
     expects: str = "the name of a tool"
 
     def read(self, node: Node, at: At) -> Any:
         """See the protocol. A rule is refused: a list of tools narrows no single call."""
         text = Text(expects=self.expects).read(node, at)
-        if isinstance(text, Invalid) or not text.startswith(MCP_PREFIX):
-            return text if isinstance(text, Invalid) else ToolName().read(node, at)
+        if isinstance(text, Invalid) or text in at.own_tools:
+            return text
+        if not text.startswith(MCP_PREFIX):
+            return ToolName().read(node, at)
         try:
             is_name = rules.parse(text).specifier is None
         except rules.RuleError:
@@ -54,7 +57,7 @@ class OfferedTool:
     def schema(self) -> Schema:
         """See the protocol."""
         of_servers = {"type": "string", "pattern": rf"^{MCP_PREFIX}[^()]+$"}
-        return {"anyOf": [ToolName().schema(), of_servers]}
+        return {"anyOf": [ToolName().schema(), of_servers, {"pattern": f"^{OWN_TOOL}$"}]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

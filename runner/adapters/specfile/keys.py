@@ -10,6 +10,7 @@ from runner.adapters.specfile.agent_keys import AGENTS
 from runner.adapters.specfile.auto_mode import AUTO_MODE
 from runner.adapters.specfile.changes import GLOB, Changes
 from runner.adapters.specfile.compaction import COMPACTION
+from runner.adapters.specfile.custom_keys import CUSTOM_TOOLS
 from runner.adapters.specfile.hook_keys import HookMap
 from runner.adapters.specfile.mcp_keys import MCP_SERVERS, TOOL_SEARCH
 from runner.adapters.specfile.output_schema import OutputSchema
@@ -241,6 +242,19 @@ TASK = Record(
             "ToolSearch: `on`, `off`, or `auto`, which does it when they take more than 10 % of "
             "the model's window; `auto:5` names another share.",
             "auto:5",
+        ),
+        key(
+            "custom_tools",
+            CUSTOM_TOOLS,
+            "Tools of the task's own by name: a Python function, or a command. They need a rule "
+            "like any other that may change something.",
+            {
+                "ticket": {
+                    "description": "Reads a ticket.",
+                    "input_schema": {"type": "object", "properties": {"id": {"type": "string"}}},
+                    "python": "ci_tools:ticket",
+                }
+            },
         ),
         key(
             "require_changes",

@@ -61,7 +61,7 @@ def advise(name: str, at: At) -> tuple[str, str | None]:
         hint = "name the variable that holds it: `api_key_env: ANTHROPIC_API_KEY`"
         return "a key does not belong into a spec", hint
     record = at.path.removesuffix(name).removesuffix(".")
-    record = re.sub(r"^(inputs|agents|mcp_servers)\..*", r"\1.NAME", record)
+    record = re.sub(r"^(inputs|agents|custom_tools|mcp_servers)\..*", r"\1.NAME", record)
     record = re.sub(r"^pricing\..*", "pricing", record)
     here = _siblings(record)
     plain = re.sub(r"[^a-z]", "", name.lower())

@@ -48,15 +48,7 @@ class OutputSchema:
             if found is None:
                 return INVALID
             node = found
-        if not isinstance(node, Fields):
-            return mismatch(self, node, at)
-        try:
-            schema = _plain(node)
-        except _Unsuitable as error:
-            if error.node is None:
-                return INVALID  # said already
-            return at.refuse(error.node.mark, "a number that JSON cannot hold")
-        return _checked(schema, node, at)
+        return mismatch(self, node, at) if not isinstance(node, Fields) else inline(node, at)
 
     def write(self, value: Any) -> Any:
         """See the protocol."""
@@ -65,6 +57,17 @@ class OutputSchema:
     def schema(self) -> Schema:
         """See the protocol."""
         return {"anyOf": [{"type": "object"}, {"type": "string", "minLength": 1}]}
+
+
+def inline(node: Fields, at: At, what: str = "the answer") -> Any:
+    """The schema of an object that stands in the spec; `what` the object is, in words."""
+    try:
+        schema = _plain(node)
+    except _Unsuitable as error:
+        if error.node is None:
+            return INVALID  # said already
+        return at.refuse(error.node.mark, "a number that JSON cannot hold")
+    return _checked(schema, node, at, what)
 
 
 class _Unsuitable(Exception):
@@ -109,7 +112,7 @@ def _plain(node: Node) -> Any:
             raise _Unsuitable(None)
 
 
-def _checked(schema: dict[str, Any], node: Fields, at: At) -> Any:
+def _checked(schema: dict[str, Any], node: Fields, at: At, what: str) -> Any:
     kind = str(schema.get("$schema", "")).rstrip("#") or next(iter(DRAFTS))
     found: list[tuple[_Place, str, str | None]] = []
     hint: str | None
@@ -120,7 +123,7 @@ def _checked(schema: dict[str, Any], node: Fields, at: At) -> Any:
         found += _unusable(schema)
         if schema.get("type") != "object":
             hint = "put a list or a value into a property: {type: object, properties: {items: ...}}"
-            found.append(((), "the answer must be an object: `type: object` is missing", hint))
+            found.append(((), f"{what} must be an object: `type: object` is missing", hint))
     else:
         found += problems
     for place, message, hint in found[:_MAX_PROBLEMS]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -99,20 +99,21 @@ def _no_advice(_name: str, _at: At) -> tuple[str, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """Where in the spec a reader stands, the list that takes what it refuses, and what it says
-    about an unknown key."""
+    """Where in the spec a reader stands, the list that takes what it refuses, what it says about
+    an unknown key, and the names of the tools that the task brings itself."""
 
     path: str
     problems: list[Problem]
     advise: Advise = _no_advice
+    own_tools: frozenset[str] = frozenset()
 
     def key(self, name: str) -> At:
         """One step down, into a map."""
-        return At(f"{self.path}.{name}" if self.path else name, self.problems, self.advise)
+        return replace(self, path=f"{self.path}.{name}" if self.path else name)
 
     def item(self, index: int) -> At:
         """One step down, into a list."""
-        return At(f"{self.path}[{index}]", self.problems, self.advise)
+        return replace(self, path=f"{self.path}[{index}]")
 
     def refuse(self, mark: Mark, message: str, hint: str | None = None) -> Invalid:
         """Note a problem at `mark`; the answer is `INVALID`, to be passed on."""

@@ -63,6 +63,8 @@ OTHER_NAMES = {
 
 SLUG = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+OWN_TOOL = r"[A-Za-z][A-Za-z0-9_-]{0,63}"
+"""The name of a tool that the task brings itself: what every provider takes."""
 
 _CI_CHANNELS = re.compile(
     r"GITHUB_(ENV|OUTPUT|PATH|STATE|STEP_SUMMARY)|ACTIONS_.*|BASH_ENV", re.IGNORECASE
@@ -158,7 +160,10 @@ class ToolName:
         if name.startswith(MCP_PREFIX):
             hint = "give its server under `mcp_servers` the tools that are wanted: tools: [...]"
             return "this list is of the built-in tools", hint
-        near = at.nearest(name, TOOLS)
+        if name in at.own_tools:
+            hint = "leave it out: a custom tool is there as soon as it is defined"
+            return "this list is of the built-in tools", hint
+        near = at.nearest(name, (*TOOLS, *at.own_tools))
         return f"no tool is called {shown(text)}", f"did you mean {near}?" if near else known
 
     def write(self, value: Any) -> Any:
@@ -180,7 +185,8 @@ class ToolRule:
         if isinstance(text, Invalid):
             return text
         name = text.partition("(")[0]
-        if name not in TOOLS and "*" not in name and not name.startswith(MCP_PREFIX):
+        known = name in TOOLS or name in at.own_tools or name.startswith(MCP_PREFIX)
+        if not known and "*" not in name:
             return ToolName(expects=self.expects).read(node, at)
         try:
             rule = rules.parse(text)
@@ -195,9 +201,8 @@ class ToolRule:
         return value
 
     def schema(self) -> Schema:
-        limited = "|".join(TOOLS)
         patterns = [
-            rf"^({limited})\(.+\)$",
+            rf"^{OWN_TOOL}(\(.+\))?$",
             rf"^{MCP_PREFIX}[^()]+$",
             *([] if self.allows else [r"^[^()]*\*[^()]*(\(.+\))?$"]),
         ]

@@ -9,7 +9,7 @@ import pytest
 from runner.adapters.mcp.content import text_of
 from runner.adapters.mcp.expand import expanded, missing, variables
 from runner.adapters.mcp.listing import MAX_TOOLS, Listing, listing
-from runner.adapters.mcp.server import reason
+from runner.adapters.mcp.failure import reason
 from runner.adapters.mcp.servers import changed
 from runner.adapters.specfile.mcp_keys import is_unpinned
 from runner.core.events import McpListing, McpPin
