@@ -18,6 +18,9 @@ from markdownify import MarkdownConverter
 
 CPU_S = 15
 MEMORY_BYTES = 1024 * 1024 * 1024
+MAX_BYTES = 5 * 1024 * 1024
+"""Of what is written: a small table may say that it has a million columns."""
+
 _UNSEEN = ("script", "style", "noscript", "template", "svg", "iframe", "object", "head", "title")
 _HIDING = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 
@@ -28,7 +31,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     address, charset = sys.argv[1:]
     text = markdown(sys.stdin.buffer.read(), address, charset or None)
-    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+    sys.stdout.buffer.write(text.encode("utf-8", "replace")[:MAX_BYTES])
 
 
 def markdown(page: bytes, address: str, charset: str | None) -> str:

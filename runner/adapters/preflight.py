@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from runner.adapters import hooks, worktree
+from runner.adapters import hooks, web_search, worktree
 from runner.adapters.prices import find_price, model_limits, nearest_models, provider_of
 from runner.adapters.scripted_model import ScriptedModel, ScriptError
 from runner.adapters.shell_syntax import SHELL_WORDS
@@ -56,7 +56,7 @@ def run_checks(spec: TaskSpec, environ: Mapping[str, str]) -> tuple[Check, ...]:
     checks += hooks.checks(spec, environ)
     for one in per_model(spec):
         checks += [_model(one), *_script(one), _key(one, environ), _price(one)]
-    return tuple(checks)
+    return (*checks, *web_search.checks(spec, environ))
 
 
 def machine_checks(environ: Mapping[str, str]) -> tuple[Check, ...]:

@@ -56,7 +56,7 @@ DEFAULTS = (
 _GLOB = re.compile(r"([*?\[\]\\!#])")
 
 _DEFAULT = "by default: it steers git or the pipeline"
-_SCRIPT = "a check of `verify`, or a hook, runs it"
+_SCRIPT = "a check of `verify`, a hook or a tool of the task runs it"
 _SOURCE = "the task is written in it"
 _SPEC = "by `protected_paths` of the task"
 
@@ -244,13 +244,15 @@ def _git_folders(checkout: Path | None) -> tuple[Path, ...]:
 
 
 def _scripts(spec: TaskSpec, workspace: Path, parse: Callable[[str], Script]) -> tuple[str, ...]:
-    """The files of the workspace that checks and hooks run: as a program, or by an interpreter."""
+    """The files of the workspace that checks, hooks and custom tools run: as a program, or by an
+    interpreter."""
     found: dict[str, None] = dict.fromkeys(script_files(spec, workspace))
     hooks = (hook for groups in spec.hooks.values() for g in groups for hook in g.hooks)
     commands = [one.run for one in spec.verify]
     commands += [
         one.command if one.args is None else shlex.join((one.command, *one.args)) for one in hooks
     ]
+    commands += [shlex.join(tool.command) for tool in spec.custom_tools.values()]
     for command in commands:
         found.update(dict.fromkeys(scripts_of(command, workspace, parse)))
     return tuple(found)

@@ -38,7 +38,7 @@ def files_of(module: str, folder: Path) -> tuple[Path, ...]:
 def located(module: str, folder: Path) -> tuple[Path, ...]:
     """The files that the import of one module runs, those of its packages first; nothing when the
     folder does not have it."""
-    here, found = folder, []
+    here, found = folder, list[Path]()
     for part in module.split("."):
         if found and found[-1].name != "__init__.py" and here == found[-1].parent:
             return ()  # below a module that is no package

@@ -10,6 +10,7 @@ from runner.adapters import skills
 from runner.adapters.protected import Protection, edited, merged
 from runner.adapters.shell_syntax import shell_script
 from runner.adapters.workspace import WorkspaceError
+from runner.app import custom_tools
 from runner.core.events import SessionWarning
 from runner.core.spec import ALL_SKILLS, TaskSpec
 from runner.core.state import State
@@ -17,9 +18,10 @@ from runner.engine.recorder import Recorder
 
 
 async def protection(spec: TaskSpec, workspace: Path) -> Protection:
-    """What is protected where tools work; a skill that the task names is a part of the task."""
+    """What is protected where tools work; a skill that the task names is a part of the task, and
+    so are the tools that it brings."""
     named = () if spec.skills == ALL_SKILLS else spec.skills
-    own = map(str, skills.files(named, Path(spec.workspace.path)))
+    own = map(str, (*skills.files(named, Path(spec.workspace.path)), *custom_tools.files(spec)))
     spec = replace(spec, sources=(*spec.sources, *own))
     return await asyncio.to_thread(Protection, spec, workspace, shell_script)
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from runner import __version__
-from runner.adapters import leftovers, preflight, secret_values, web_search
+from runner.adapters import leftovers, preflight, secret_values
 from runner.adapters.sandbox.choice import RANKS
 from runner.adapters.specfile import spec_hash
-from runner.app import wiring
+from runner.app import custom_tools, wiring
 from runner.app.session import (
     Opened,
     head_change,
@@ -77,7 +77,7 @@ def record_start(
 def check(spec: TaskSpec, environ: Mapping[str, str], now: State) -> tuple[Check, ...]:
     """The checks before the first paid call, and whether the session may go on once more."""
     checks = (*preflight.run_checks(spec, environ), *secret_values.checks(spec, environ))
-    checks += web_search.checks(spec, environ)
+    checks += custom_tools.checks(spec, environ)
     most = spec.limits.max_resumes
     if now.resumes > most:
         detail = f"killed {now.resumes} times in a row; `limits.max_resumes` allows {most}"

@@ -9,7 +9,16 @@ from decimal import Decimal
 from pathlib import Path
 
 from runner.adapters import preflight, secret_values
-from runner.app import agents, instructions, mcp_outlook, project_agents, skilled, wiring
+from runner.app import (
+    agents,
+    custom_tools,
+    instructions,
+    mcp_outlook,
+    project_agents,
+    skilled,
+    web,
+    wiring,
+)
 from runner.app.agents import AgentPlan
 from runner.app.world import World
 from runner.app.worst_case import WorstCase, worst_case
@@ -60,6 +69,7 @@ def check(spec: TaskSpec, environ: Mapping[str, str] | None = None) -> tuple[Che
     spec = project_agents.join(spec).spec
     found = skilled.find(spec)
     named = (*skilled.checks(spec, found), *agents.checks(spec, found.skills))
+    named += custom_tools.checks(spec, known)
     servers = mcp_outlook.checks(mcp_outlook.plans(spec, known))
     checks = (*preflight.run_checks(spec, known), *secret_values.checks(spec, known))
     return (*checks, *named, *servers)
@@ -74,7 +84,8 @@ def plan(spec: TaskSpec, world: World | None = None) -> Plan:
     workspace = Path(spec.workspace.path)
     built = wiring.toolbox(spec, workspace, surroundings.environ, workspace)
     known = skilled.find(spec, mask=mask)
-    built = {**built, **agents.tool(spec), **skilled.tool(spec, known)}
+    built = {**built, **web.tools(spec, None), **agents.tool(spec), **skilled.tool(spec, known)}
+    built |= custom_tools.listed(spec, surroundings.environ)
     shown = wiring.offered_tools(spec, built)
     system = wiring.system_prompt(spec, workspace, surroundings.clock.now())
     found = instructions.find(spec)
@@ -117,6 +128,8 @@ _KINDS: Mapping[str, str] = {
     "Write": "write",
     "Edit": "write",
     "Bash": "shell",
+    "WebFetch": "url",
+    "WebSearch": "url",
 }
 
 

@@ -19,6 +19,7 @@ from runner.adapters.skills import Found
 from runner.app import (
     agents,
     boundary,
+    custom_tools,
     guarding,
     hooking,
     instructions,
@@ -135,19 +136,28 @@ async def _prepare(setting: Setting, parts: Parts) -> tuple[Check, ...]:
     checks += agents.checks(spec, parts.skills.skills)
     lacking = agents.missing_skills(spec, parts.skills.skills)
     opening.warn(setting.recorder, project_agents.WARNING, lacking)
-    if not spec.mcp_servers or not parts.where.check.ok:
+    if not parts.where.check.ok:
         return checks
-    ground = mcp_servers.Ground(
-        workspace=path,
-        session=folder,
-        environ=environ,
-        mask=setting.mask,
-        enclosure=parts.where.enclosure,
-    )
+    ground = _ground(setting, parts)
+    async with asyncio.timeout_at(setting.deadline):
+        checks += await custom_tools.tried(spec, ground)
+    if not spec.mcp_servers:
+        return checks
     parts.servers = await mcp_servers.start(spec, ground, setting.recorder, setting.deadline)
     before = opened.state.preflight
     mcp_servers.warn(spec, setting.recorder, parts.servers, before.mcp_servers if before else ())
     return (*checks, *mcp_servers.checks(parts.servers))
+
+
+def _ground(setting: Setting, parts: Parts) -> mcp_servers.Ground:
+    """Where what the task brings is started, and what it may see."""
+    return mcp_servers.Ground(
+        workspace=setting.site.path,
+        session=setting.opened.journal.folder,
+        environ=setting.world.environ,
+        mask=setting.mask,
+        enclosure=parts.where.enclosure if parts.where else None,
+    )
 
 
 def _toolbox(setting: Setting, parts: Parts) -> Mapping[str, Tool]:
@@ -159,6 +169,7 @@ def _toolbox(setting: Setting, parts: Parts) -> Mapping[str, Tool]:
         **web.tools(setting.spec, parts.search),
         **agents.tool(setting.spec),
         **skilled.tool(setting.spec, parts.skills),
+        **custom_tools.tools(setting.spec, _ground(setting, parts), setting.world.functions),
         **mcp_servers.search(found, parts.deferred, parts.servers),
         **found,
     }

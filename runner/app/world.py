@@ -25,7 +25,8 @@ def _versions() -> Mapping[str, str]:
 class World:
     """What a run takes from its surroundings; tests replace it whole.
 
-    `ask` is there when somebody can be asked about calls that no rule decides.
+    `ask` is there when somebody can be asked about calls that rules leave open; `functions` are the
+    tools that the host program brings, by name.
     """
 
     clock: Clock = field(default_factory=SystemClock)
@@ -33,6 +34,7 @@ class World:
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     versions: Mapping[str, str] = field(default_factory=_versions)
     ask: Ask | None = None
+    functions: Mapping[str, Callable[..., object]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -202,7 +202,7 @@ def _typed(options: dict[str, Any]) -> tuple[tuple[str, str, str], ...]:
     "--permission-prompt-tool",
     "asks",
     type=click.Choice(["stdio"]),
-    help="Ask the host program about calls that no rule decides (`can_use_tool`).",
+    help="Ask the host program about calls that rules leave open (`can_use_tool`).",
 )
 @click.option("--add-dir", "add_dirs", multiple=True, metavar="FOLDER", help="Sets `add_dirs`.")
 @click.option("--include-partial-messages", is_flag=True, help="Replies in pieces, as they come.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runner.adapters.progress import caps_in_words
+from runner.adapters.progress_lines import caps_in_words
 from runner.app import AgentPlan, Plan
 from runner.core import wire
 from runner.core.spec import TaskSpec

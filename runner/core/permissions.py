@@ -2,8 +2,8 @@
 
 A removal that nobody means is denied in every mode. A mode lets nothing change sensitive paths.
 
-Nobody is there to be asked, so "ask" is always "deny". A denial names the rule that denied, or
-says which rule would allow.
+Here nobody is there to be asked, so "ask" is "deny"; a host program that can be asked may lift it.
+A denial names the rule that denied, or says which rule would allow.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal
 
-from runner.core import bash_rules, path_patterns, rules, web_rules
+from runner.core import bash_rules, own_tools, path_patterns, rules, web_rules
 from runner.core.messages import MCP_PREFIX
 from runner.core.rule_hints import hint
 from runner.core.rules import COMMAND_TOOL, WEB_TOOL, Rule
@@ -29,9 +29,6 @@ VerdictKind = Literal[
     "denied-interactively-by-user",
 ]
 
-FREE_KINDS = frozenset({"read", "custom-tool"})
-"""Permission kinds that change nothing outside the run and need no rule inside the roots."""
-
 EDITING_TOOLS: Final = ("Edit", "Write")
 
 CRITICAL_REMOVAL: Final = "critical_removal"
@@ -42,13 +39,15 @@ CRITICAL_REMOVAL: Final = "critical_removal"
 class Verdict:
     """The decision on one call and the reason, in words.
 
-    An `open` denial stands unless the model of mode auto allows the call.
+    An `open` denial stands unless the model of mode auto allows the call, one that `asks` unless a
+    host program does: a rule wants somebody to be asked, and nothing else stands against the call.
     """
 
     kind: VerdictKind
     reason: str
     rule: str | None = None
     open: bool = False
+    asks: bool = False
 
     @property
     def allowed(self) -> bool:
@@ -72,7 +71,8 @@ def offered(spec: TaskSpec, names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _is_wanted(spec: TaskSpec, name: str) -> bool:
     """`tools` is about the built-in tools; which of a server's are wanted stands beside it."""
-    return spec.tools is None or name in spec.tools or name.startswith(MCP_PREFIX)
+    others = name.startswith(MCP_PREFIX) or name in spec.custom_tools
+    return spec.tools is None or name in spec.tools or others
 
 
 def removed(spec: TaskSpec, tool: str) -> bool:
@@ -104,20 +104,20 @@ def decide(
     arguments: Mapping[str, Any] = NO_ARGUMENTS,
 ) -> Verdict:
     """The verdict on a call of `tool` whose permission request is of `kind`."""
-    denied = _denied(spec, tool, subject, arguments)
+    denied = _denied(spec, tool, subject, arguments) or _out_of_reach(spec, tool, subject)
     if denied is not None:
         return denied
-    out_of_reach = _out_of_reach(spec, tool, subject)
-    if out_of_reach is not None:
-        return out_of_reach
+    asks = _asking(spec, tool, subject, arguments)
+    if asks is not None:
+        return asks
     if spec.permission_mode == "bypassPermissions":
         return _approved("mode bypassPermissions")
     harmless = isinstance(subject, ShellCall) and _is_harmless(spec, subject)
     if harmless:
         return _approved("it only reads, inside the workspace, and needs no rule")
-    if spec.permission_mode == "plan" and kind not in (*FREE_KINDS, "url"):
+    if spec.permission_mode == "plan" and not own_tools.is_kept_by_plan(spec, tool, kind):
         return _refused("mode plan allows nothing that may change something")
-    if kind in FREE_KINDS and spec.permission_mode != "dontAsk":
+    if own_tools.is_free(spec, tool, kind) and spec.permission_mode != "dontAsk":
         return _approved("it changes nothing and needs no rule")
     if spec.permission_mode == "acceptEdits" and _is_edit(spec, kind, subject):
         return _approved("mode acceptEdits")
@@ -147,24 +147,35 @@ def _denying(spec: TaskSpec) -> tuple[Rule, ...]:
 def _denied(
     spec: TaskSpec, tool: str, subject: Subject, arguments: Mapping[str, Any]
 ) -> Verdict | None:
-    """The verdict of the deny rules, then that of the ask rules: nobody is there to be asked."""
-    for texts, why in (
-        (spec.disallowed_tools, "denies it"),
-        (spec.ask_tools, "wants a person to be asked, and nobody is there"),
-    ):
-        about = [rule for rule in _rules(texts) if rules.names(rule, tool)]
-        bare = next((rule for rule in about if rule.specifier is None), None)
-        if bare is not None:
-            return _by(bare, why)
-        by_value = next((rule for rule in about if rules.has_value(rule, arguments)), None)
-        if by_value is not None:
-            return _by(by_value, f"{why}, because of its `{by_value.parameter}`")
-        found = _denying_part([rule for rule in about if rule.parameter is None], subject)
-        if found is not None:
-            return _by(found[0], f"{why}: {found[1]}")
-    if isinstance(subject, FileCall) and tool in EDITING_TOOLS:
-        return _unreadable(spec, subject)
-    return None
+    """The verdict of the deny rules."""
+    return _hit(spec.disallowed_tools, "denies it", tool, subject, arguments)
+
+
+def _asking(
+    spec: TaskSpec, tool: str, subject: Subject, arguments: Mapping[str, Any]
+) -> Verdict | None:
+    """The verdict of the ask rules; what a mode does not allow anyway stays a denial."""
+    why = "wants a person to be asked, and nobody is there"
+    found = _hit(spec.ask_tools, why, tool, subject, arguments)
+    may_be_asked = spec.permission_mode not in ("plan", "dontAsk")
+    return None if found is None else replace(found, asks=may_be_asked)
+
+
+def _hit(
+    texts: tuple[str, ...], why: str, tool: str, subject: Subject, arguments: Mapping[str, Any]
+) -> Verdict | None:
+    """The denial by the first of these rules that is about the call."""
+    about = [rule for rule in _rules(texts) if rules.names(rule, tool)]
+    bare = next((rule for rule in about if rule.specifier is None), None)
+    if bare is not None:
+        return _by(bare, why)
+    by_value = next((rule for rule in about if rules.has_value(rule, arguments)), None)
+    if by_value is not None:
+        return _by(by_value, f"{why}, because of its `{by_value.parameter}`")
+    found = _denying_part([rule for rule in about if rule.parameter is None], subject)
+    if found is None and isinstance(subject, FileCall) and tool in EDITING_TOOLS:
+        found = _unreadable(texts, subject)
+    return None if found is None else _by(found[0], f"{why}: {found[1]}")
 
 
 def _denying_part(about: list[Rule], subject: Subject) -> tuple[Rule, str] | None:
@@ -186,11 +197,10 @@ def _means(rule: Rule, subject: WebCall | NamedCall, *, widely: bool = False) ->
     return fnmatchcase(subject.name, rule.specifier or "")
 
 
-def _unreadable(spec: TaskSpec, subject: FileCall) -> Verdict | None:
+def _unreadable(texts: tuple[str, ...], subject: FileCall) -> tuple[Rule, str] | None:
     """What must not be read must not be changed either."""
-    about = [r for r in _denying(spec) if r.tool == "Read" and r.specifier is not None]
-    found = _denying_path(about, subject)
-    return None if found is None else _by(found[0], f"denies it: {found[1]}")
+    about = [rule for rule in _rules(texts) if rule.tool == "Read" and rule.specifier is not None]
+    return _denying_path(about, subject)
 
 
 def _denying_path(about: Iterable[Rule], subject: FileCall) -> tuple[Rule, str] | None:

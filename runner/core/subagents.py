@@ -81,6 +81,17 @@ def depth(state: State, agent_id: str) -> int:
     return 0 if agent is None else 1 + depth(state, agent.parent)
 
 
+def label(state: State, agent_id: str) -> str:
+    """What people are told it is: its name, with a number when it is not the first of that name."""
+    agent = state.agents.get(agent_id)
+    if agent is None:
+        return agent_id
+    name = agent.started.agent_name
+    alike = [id_ for id_, one in state.agents.items() if one.started.agent_name == name]
+    number = alike.index(agent_id) + 1
+    return name if number == 1 else f"{name} {number}"
+
+
 # -- what it sees -------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator, Draft202012Validator
 
 from runner.core import wire
 from runner.core.deferral import is_kept_back
@@ -171,8 +171,10 @@ def _schema_problems(name: str, tool: Tool, arguments: Mapping[str, Any]) -> lis
 
 
 @cache
-def _validator(schema: str) -> Draft202012Validator:
-    return Draft202012Validator(json.loads(schema))
+def _validator(schema: str) -> Draft202012Validator | Draft7Validator:
+    read = json.loads(schema)
+    kind = Draft7Validator if "draft-07" in read.get("$schema", "") else Draft202012Validator
+    return kind(read)
 
 
 def _denial(engine: Engine, call: ToolCall, reason: str) -> _Refusal:

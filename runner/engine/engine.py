@@ -36,7 +36,7 @@ never raises."""
 
 
 Ask = Callable[[ToolCall], Awaitable[str | None]]
-"""Asks the program that has it run about a call that no rule decided: None allows it, a text says
+"""Asks the program that has it run about a call that rules leave open: None allows it, a text says
 why not. Waits as long as it takes, never raises. Cancelled: the question is taken back."""
 
 

@@ -10,6 +10,7 @@ from runner.core.events import PermissionCompleted, PermissionRequested
 from runner.core.hook_verdicts import concerns, refusal, vouched
 from runner.core.hooks import Handler, Ruling, handlers, ruling
 from runner.core.messages import AGENT_TOOL, SKILL_TOOL, ToolCall
+from runner.core.own_tools import is_free
 from runner.core.path_patterns import Places
 from runner.core.permissions import Verdict, looks_inside
 from runner.core.rules import WEB_TOOL
@@ -41,7 +42,7 @@ async def permit(engine: Engine, call: ToolCall, tool: Tool, said: Ruling) -> Ve
     request = tool.permission(call.arguments)
     spec = recorder.state.need
     verdict = refusal(said)
-    if verdict is None:
+    if verdict is None or (verdict.asks and engine.ask is not None):
         invoked = recorder.state.main.skills
         looks = looks_inside(under(spec, invoked), call.name)
         subject = _subject(engine, call, tool, request) if looks else None
@@ -50,9 +51,9 @@ async def permit(engine: Engine, call: ToolCall, tool: Tool, said: Ruling) -> Ve
         verdict = vouched(spec, said, call.name, ruled)
     if verdict.open:
         return await _left_to_a_model(engine, call, request)
-    if engine.ask is not None and _is_undecided(verdict, spec):
+    if engine.ask is not None and (verdict.asks or _is_undecided(verdict, spec)):
         verdict = await _left_to_the_host(engine.ask, engine, call)
-    if verdict.allowed and verdict.rule is None and request["kind"] in ("read", "custom-tool"):
+    if verdict.allowed and verdict.rule is None and is_free(spec, call.name, str(request["kind"])):
         if call.name == "AskUserQuestion":
             await hooks.notify(engine, "agent_needs_input", "The agent asks a question")
         return verdict  # nothing had to be decided

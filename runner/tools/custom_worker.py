@@ -90,7 +90,7 @@ class SourceAlone(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType | None:
         """See the base."""
         path = self.get_filename(fullname)
-        return cast("CodeType", self.source_to_code(self.get_data(path), path))
+        return self.source_to_code(self.get_data(path), path)
 
 
 class Pinned(FileFinder):

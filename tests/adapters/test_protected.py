@@ -125,7 +125,7 @@ def test_each_reason_has_its_words(tmp_path: Path) -> None:
     )
     whys = {
         ".git/hooks/new": "by default: it steers git or the pipeline",
-        "check.sh": "a check of `verify`, or a hook, runs it",
+        "check.sh": "a check of `verify`, a hook or a tool of the task runs it",
         "task.yaml": "the task is written in it",
         "tests/new.py": "by `protected_paths` of the task",
         "tests/data/x": None,

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from runner.adapters.leftovers import MARK
 from runner.adapters.local import LocalSandbox
-from runner.adapters.sandbox import canaries
+from runner.adapters.sandbox import bubblewrap, canaries
 from runner.ports import ExecRequest
 from tests.adapters.walled import OUTER, Site, need
 
@@ -350,3 +351,16 @@ def _wait(holds: object) -> None:
     while not holds():  # type: ignore[operator]
         assert time.monotonic() < ends_at
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("name", ["shim.py", "probe.py"])
+def test_what_every_command_waits_for_loads_little(name: str) -> None:
+    """Nothing that takes longer to load than all that it does."""
+    file = Path(bubblewrap.OURS / name)
+    read = (
+        f"import sys; exec(compile(open({str(file)!r}).read(), 'it', 'exec'), {{'__name__': 'it'}})"
+    )
+    argv = [sys.executable, "-I", "-S", "-c", f"{read}; print(*sys.modules)"]
+    loaded = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
+    assert "_socket" in loaded
+    assert {"json", "pathlib", "re", "socket", "typing", "enum"}.isdisjoint(loaded)

@@ -233,7 +233,7 @@ def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ssl
 
 
 def test_a_certificate_is_that_of_the_name(certificate: ssl.SSLContext) -> None:
-    """Though an address is connected to: one of another name is refused before anything is asked."""
+    """Though an address is connected to: one of another name is refused before a request."""
     with serving({"/p": Reply(body=b"x")}, certificate) as site:
         assert read(f"https://site.test:{site.port}/p").text == "x"
         with pytest.raises(ToolFailure, match="CERTIFICATE_VERIFY_FAILED"):

@@ -347,6 +347,22 @@ def test_what_hooks_vouch_for() -> None:
     assert vouched(task(), allow, "AskUserQuestion", NO_RULE) is NO_RULE
 
 
+def test_what_hooks_want_asked() -> None:
+    """Also what a rule allows; but not what a rule denies, and in mode plan nobody is asked."""
+    said = Ruling(decision="ask", reason="x")
+    approved = Verdict(kind="approved", reason="r")
+    denied = Verdict(kind="denied-by-rules", reason="r")
+    asks = refusal(said)
+    assert asks is not None
+    assert asks.asks
+    for ruled in (approved, NO_RULE, replace(denied, asks=True)):
+        assert vouched(task(), said, "Bash", ruled) == asks
+        assert vouched(task(permission_mode="plan"), said, "Bash", ruled) == replace(
+            asks, asks=False
+        )
+    assert vouched(task(), said, "Bash", denied) is denied
+
+
 def test_if_means_a_call_that_its_rule_would_deny() -> None:
     """A call that cannot be compared is meant: a gate is asked rather than skipped."""
     spec = task()

@@ -237,6 +237,31 @@ def test_what_a_person_would_be_asked_is_denied(mode: str) -> None:
     assert decide(given, "Edit", "write").kind == "denied-by-rules"
 
 
+@pytest.mark.parametrize("mode", get_args(PermissionMode))
+def test_what_a_rule_wants_asked_can_be_asked_and_nothing_that_is_denied(
+    mode: PermissionMode,
+) -> None:
+    """A host may lift that denial, but in plan and dontAsk; none of another rule, and no removal."""
+    given = spec(
+        permission_mode=mode,
+        ask_tools=("Bash", "Read(secret)", "WebFetch"),
+        disallowed_tools=("Bash(npm *)", "Read(key)"),
+    )
+    here = Places(workspace="/w", home="/h")
+    may_be_asked = mode not in ("plan", "dontAsk")
+    asks = [
+        decide(given, "Bash", "shell", shell("make")),
+        decide(given, "Edit", "write", FileCall(paths=("/w/secret",), places=here)),
+    ]
+    denied = [
+        decide(given, "Bash", "shell", shell("npm x")),
+        decide(given, "Edit", "write", FileCall(paths=("/w/key",), places=here)),
+        decide(given, "Bash", "shell", replace(shell("rm /"), removes="it removes `/`")),
+    ]
+    assert [(verdict.allowed, verdict.asks) for verdict in asks] == [(False, may_be_asked)] * 2
+    assert [(verdict.allowed, verdict.asks) for verdict in denied] == [(False, False)] * 3
+
+
 def test_a_path_rule_allows_where_the_path_and_its_target_lie() -> None:
     """A link out of the allowed folder is not allowed, nor a name that had to be escaped."""
     given = spec(allowed_tools=("Edit(src/**)",))

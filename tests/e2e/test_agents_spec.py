@@ -133,7 +133,7 @@ def test_a_model_of_an_agent_without_a_price_is_refused_where_there_is_a_budget(
 
 
 def test_the_plan_lists_the_agents_with_tools_and_models(desk: Desk) -> None:
-    """Those of the task, of the project, and the one that is always there; none without `Agent`."""
+    """The one that is always there, those of the task, those of the project."""
     desk.write(".claude/agents/x.md", "---\nname: sweep\ndescription: Sweeps.\n---\nSweep.\n")
     agents = scout(model=OTHER, tools=["Read", "Grep"], permissionMode="plan", maxTurns=3)
     path = desk.spec(model=OWN, api_base="http://127.0.0.1:1", agents=agents)
@@ -141,8 +141,8 @@ def test_the_plan_lists_the_agents_with_tools_and_models(desk: Desk) -> None:
     at = lines.index("sub-agents") + 1
     assert lines[at : at + 4] == [
         f"general-purpose  {OWN}; the tools of who starts it",
-        f"sweep  {OWN}; the tools of who starts it; from {desk.workspace}/.claude/agents/x.md",
         f"scout  {OTHER}; Read, Grep; mode plan; 3 tool-use turns",
+        f"sweep  {OWN}; the tools of who starts it; from {desk.workspace}/.claude/agents/x.md",
         "",
     ]
     assert any(f"model: {OTHER}" in line for line in lines)

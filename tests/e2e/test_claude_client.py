@@ -319,6 +319,43 @@ def test_the_host_is_asked_about_calls_that_no_rule_decides(desk: Desk) -> None:
     assert kinds == ["approved", "approved", *["denied-interactively-by-user"] * 4]
 
 
+@pytest.mark.parametrize("mode", ["bypassPermissions", "plan"])
+def test_the_host_is_asked_where_a_rule_or_a_hook_wants_it(desk: Desk, mode: str) -> None:
+    """Also where the mode allows all; not in mode plan, and not about what is denied."""
+    words = ("touch", "mkdir", "rm", "npm")
+    calls = [X(("Bash", {"command": f"{word} new"})) for word in words]
+    desk.script([X(*[("Bash", {"command": f"{word} new"}) for word in words]), T("well")])
+    assert len(calls) == len(words)
+    asks = 'printf \'{"hookSpecificOutput": {"permissionDecision": "ask"}}\''
+    hook = {"matcher": "Bash", "hooks": [{"type": "command", "command": asks, "if": "Bash(rm *)"}]}
+    spec = desk.spec(
+        autopilot=False,
+        permission_mode=mode,
+        ask_tools=["Bash(touch *)", "Bash(npm *)"],
+        disallowed_tools=["Bash(npm *)"],
+        allowed_tools=["Bash"],
+        hooks={"PreToolUse": [hook]},
+        sandbox={"mode": "off", "reason": "a test", "container": True},
+    )
+    heard: list[str] = []
+
+    async def decide(
+        name: str, call: dict[str, Any], context: ToolPermissionContext
+    ) -> PermissionResult:
+        heard.append(call["command"])
+        return PermissionResultAllow()
+
+    options = options_of(
+        desk, None, can_use_tool=decide, allowed_tools=[], extra_args={"spec": str(spec)}
+    )
+    result = asked("a", options)[-1]
+    denials = [denied["tool_input"]["command"] for denied in result.permission_denials]
+    if mode == "plan":
+        assert (heard, len(denials)) == ([], len(words))
+    else:
+        assert (heard, denials) == (["touch new", "rm new"], ["npm new"])
+
+
 def test_a_host_that_is_gone_cannot_be_asked(desk: Desk) -> None:
     """The question is answered by a denial, and the run goes on to its end."""
     touch = X(("Bash", {"command": "touch a"}))

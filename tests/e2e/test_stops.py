@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from runner.adapters import leftovers
 from tests.e2e.desk import Desk, Running
+from tests.mcp_servers import ODD
 from tests.servers import D, Step, T, X
 
 READ = ("Read", {"file_path": "README.md"})
@@ -160,3 +163,22 @@ def test_a_run_that_was_stopped_says_what_it_did(desk: Desk) -> None:
     assert "+++ b/new.txt" in patch
     assert "new.txt" in [file["path"] for file in played.result["workspace_diff"]["files"]]
     assert played.of("session.shutdown")[0]["codeChanges"]["linesAdded"] >= 1
+
+
+def test_all_that_is_slow_after_the_time_is_up_shares_one_grace(desk: Desk) -> None:
+    """A check, a hook of the end and a server that does not go each wait for what is left of it."""
+    lingering = f"trap '' TERM; {sys.executable} {ODD}; sleep 60"
+    played = desk.play(
+        [BUSY],
+        timeout="6s",
+        limits={"shutdown_grace": "2s"},
+        verify=["sleep 60"],
+        hooks={"SessionEnd": [{"hooks": [{"type": "command", "command": "sleep 60"}]}]},
+        mcp_servers={"odd": {"command": "bash", "args": ["-c", lingering]}},
+    )
+    assert played.of("abort"), played.stderr
+    (stopped,) = [event["timestamp"] for event in played.log if event["type"] == "abort"]
+    took = datetime.fromisoformat(played.log[-1]["timestamp"]) - datetime.fromisoformat(stopped)
+    assert (played.exit_code, played.result["verification"]["status"]) == (9, "failed")
+    assert played.of("hook.end")[0]["success"] is False
+    assert took.total_seconds() < 4

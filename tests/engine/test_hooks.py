@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from runner.core.hook_answers import HookRun
 from runner.core.messages import ToolResult
 from runner.core.spec import CompactionSpec, HookSpec
 from runner.engine import hooks
+from runner.engine.engine import LEAST_S
 from runner.engine.hooks import close_hooks
 from runner.engine.recover import recover
 from runner.ports import JournalError
@@ -206,12 +207,15 @@ def test_a_signal_in_a_hook_is_recorded_as_no_answer() -> None:
 
 def test_a_hook_that_the_runner_fails_to_run_is_recorded_as_no_answer() -> None:
     """Every `hook.start` has its `hook.end`, whatever goes wrong in between."""
-    stage, fake = hooked([done()], hooks=hooks_of("SessionStart", "a"))
 
-    async def broken(hook: HookSpec, payload: object, timeout_s: float) -> HookRun:
-        raise LookupError(hook.command)
+    class Broken(FakeHooks):
+        async def run(
+            self, hook: HookSpec, payload: Mapping[str, Any], timeout_s: float
+        ) -> HookRun:
+            raise LookupError(hook.command)
 
-    fake.run = broken  # type: ignore[method-assign]  # a bug of the runner itself
+    stage, _ = hooked([done()], hooks=hooks_of("SessionStart", "a"))
+    stage.engine.hooks = Broken(answers={})
     with pytest.raises(ExceptionGroup):
         run_virtual(hooks.session_start(stage.engine, "startup"))
     (end,) = stage.events(HookEnd)

@@ -121,6 +121,7 @@ async def _receive(process: Process, received: Any) -> None:
                 try:
                     line = await process.stdout.readline()
                 except ValueError:  # where the next one begins is unknown
+                    _signal(process, signal.SIGKILL)  # it is writing still, and would not hear
                     limit = MAX_LINE_BYTES // 1024 // 1024
                     raise ConnectionError(f"it sent a message longer than {limit} MiB") from None
                 if not line:

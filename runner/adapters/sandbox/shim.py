@@ -8,11 +8,11 @@ the rights that the file, made by `landlock.py`, does not leave.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # typeshed has no stub for what `signal` wraps
 import _socket
 import ctypes
 import os
 import resource
-import signal
 import sys
 
 PROXY_PORT = 3128
@@ -131,8 +131,8 @@ def _wanted(path: str) -> dict[str, list[str]]:
 def main(way: str, how: str, *command: str) -> None:
     """Go behind the wall and become the command; 126 when the wall cannot be had."""
     # Python ignores these two, and what is ignored stays ignored in the command.
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+        _signal.signal(number, _signal.SIG_DFL)
     try:
         if way == "door":
             open_door(how)
