@@ -137,6 +137,7 @@ class ToolOutput:
 class ToolContext:
     """What a tool may use: limits, a place for whole outputs, and live progress.
 
+    `on_progress` is given output as it comes, `on_status` a line on how far the tool is.
     `mask` takes secrets out of a text: to be called before it is cut or put into a file.
     """
 
@@ -145,6 +146,7 @@ class ToolContext:
     max_output_bytes: int
     spill_dir: Path
     on_progress: Callable[[str], None]
+    on_status: Callable[[str], None] = lambda _: None
     mask: Callable[[str], str] = str
 
 

@@ -59,8 +59,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.no_cover)
 
 
-# What a CI job may lack: root is stopped by no permission bits, others make no devices and stay who
-# they are, and a container may forbid tracing and namespaces. A skip for another reason is a promise nobody kept.
+# What a CI job may lack: root is stopped by no permission bits, others make no devices and stay
+# who they are, and a container may forbid tracing and namespaces. A skip for another reason is a
+# promise nobody kept.
 EXPECTED_SKIPS = (
     "root may write everywhere",
     "only root makes device nodes",

@@ -4,6 +4,8 @@ Rules of this file:
 * A file counts where it stands as a program, or where an interpreter takes its script, also
   behind programs that run others (`timeout 60 ./check.sh`). A file that is only an argument, such
   as a test, does not.
+* Where a shell or an interpreter is given its script by a pipe, a redirection or a variable, every
+  file that the command line names may be it.
 * What the shell alone will know (a variable, a pattern) is no file, but keeps its place.
 """
 
@@ -17,6 +19,7 @@ from pathlib import Path
 
 from runner.core.rules import Word
 from runner.core.shell import Script
+from runner.core.spec import TaskSpec
 
 MAX_NESTED = 5
 """How many shells in shells (`bash -c`) are looked into."""
@@ -33,6 +36,10 @@ _RUN = frozenset({"run", "exec"})
 _TEXT_FOLLOWS = re.compile(r"-[a-z]*c")
 _IS_SCRIPT = frozenset({"-m", "-c", "-e", "--eval"})
 """After one of these the script is the next word alone, and not a file further on."""
+_PLAIN_OPTION = re.compile(r"-[a-gi-uw-z]*")
+"""Options besides which a script may come from standard input: none that tells a version."""
+_SEARCHED = re.compile(r"\bPATH=(\S*)")
+_NAME = re.compile(r"[^\s;&|<>()'\"=]+")
 _HERE = re.compile(r'"?(\$\(pwd\)|\$\{?(PWD|CLAUDE_PROJECT_DIR|AUTOPILOT_WORKSPACE)\}?)"?/')
 
 Parse = Callable[[str], Script]
@@ -43,17 +50,68 @@ def scripts_of(command: str, workspace: Path, parse: Parse) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_scripts(command, workspace, parse, MAX_NESTED)))
 
 
+def unprotected(spec: TaskSpec, parse: Parse) -> tuple[str, ...]:
+    """What to know about the checks of which nobody can tell what they run, one line each; none
+    when the spec itself says what is protected."""
+    if any(not line.startswith("!") for line in spec.protected_paths):
+        return ()
+    return tuple(
+        f"`verify`: what `{one.run}` runs is known to the shell alone, so it is not protected; "
+        "name its files in `protected_paths`"
+        for one in spec.verify
+        if _is_unclear(one.run, parse)
+    )
+
+
+def _is_unclear(command: str, parse: Parse) -> bool:
+    script = parse(_HERE.sub("./", command))
+    words = [tuple(map(_text, one.words)) for one in script.commands if one.words]
+    return script.opaque is not None or any(
+        not one[0] or any("" in _script_words(rest) for rest in _interpreted(one)) for one in words
+    )
+
+
 def _scripts(command: str, workspace: Path, parse: Parse, nested: int) -> Iterator[str]:
-    words = [tuple(map(_text, one.words)) for one in parse(_HERE.sub("./", command)).commands]
+    line = _HERE.sub("./", command)
+    script = parse(line)
+    words = [tuple(map(_text, one.words)) for one in script.commands]
     commands = [one for one in words if one]
     entered = [one[1] for one in commands if one[0] in ("cd", "pushd") and len(one) == 2]
     folders = [workspace, *(workspace / folder for folder in entered)]
+    for name in _NAME.findall(line) if _is_fed(commands, line) else ():
+        yield from _found(name, folders, workspace)
+    searched = [entry for value in _SEARCHED.findall(line) for entry in value.split(":")]
     for one in commands:
+        yield from _found(one[0], [workspace / entry for entry in searched if entry], workspace)
         for text in _shell_texts(one) if nested else ():
             yield from _scripts(text, workspace, parse, nested - 1)
         for place in _places(one, folders, workspace):
-            for path in _files(place, folders, workspace):
-                yield str(path.relative_to(workspace))
+            yield from _found(place, folders, workspace)
+
+
+def _is_fed(commands: Iterable[tuple[str, ...]], line: str) -> bool:
+    """Whether an interpreter gets its script from elsewhere than from a word of its own."""
+    for rest in (rest for one in commands for rest in _interpreted(one)):
+        given = next(_script_words(rest), None)
+        options = [word for word in rest if word.startswith("-")]
+        reads = given in (None, "-") or "-s" in options
+        is_plain = all(word == "--" or _PLAIN_OPTION.fullmatch(word) for word in options)
+        if given == "" or (reads and is_plain and ("|" in line or "<" in line)):
+            return True
+    return False
+
+
+def _interpreted(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """What each interpreter of a command is given, also behind programs that run others."""
+    is_passed_on = _RUNS_OTHERS.fullmatch(words[0].rpartition("/")[2]) is not None
+    for number, word in enumerate(words if is_passed_on else words[:1], start=1):
+        if _INTERPRETER.fullmatch(word.rpartition("/")[2]):
+            yield words[number:]
+
+
+def _found(name: str, folders: Iterable[Path], workspace: Path) -> Iterator[str]:
+    for path in _files(name, folders, workspace):
+        yield str(path.relative_to(workspace))
 
 
 def _text(word: Word) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner.adapters import rlimits
-from runner.adapters.sandbox.walls import Enclosure, Launch
+from runner.adapters.sandbox.walls import Enclosure, Launch, shell
 from runner.ports import ExecRequest
 
 CHUNK_BYTES = 64 * 1024
@@ -44,6 +44,8 @@ def start(request: ExecRequest, enclosure: Enclosure | None) -> Child:
     """Start the leader. Raises `OSError`; then nothing is open."""
     fds: list[int] = []
     argv = list(request.argv)
+    if argv[0] == "bash":
+        argv[0] = shell()
     try:
         output_fd, output_end = _pipe(fds)
         error_fd, error_end = _pipe(fds) if request.split_errors else (None, output_end)

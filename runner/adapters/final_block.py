@@ -9,9 +9,9 @@ from typing import Any
 
 from runner.adapters.journal import LOG, SessionError, session_dir
 from runner.adapters.log import Line, Span
-from runner.core.endings import Ending, row_of
+from runner.core.endings import Ending, advice_of, row_of
 from runner.core.state import State
-from runner.core.words import count, span, usd
+from runner.core.words import COST_BASES, count, span, usd
 
 
 def final_block(result: Mapping[str, Any], state: State, home: Path) -> Line:
@@ -22,7 +22,7 @@ def final_block(result: Mapping[str, Any], state: State, home: Path) -> Line:
     ending = f"{subtype}: {error_type}" if error_type else subtype
     rows = {
         "cause": "" if ok else "\n".join(result["errors"]),
-        "to do": "" if ok else row.advice,
+        "to do": "" if ok else advice_of(row, error_type),
     }
     if state.session is not None:  # else there is no log, and the session is none of this run's
         rows |= _facts(result, state) | _places(result, state, home)
@@ -82,7 +82,7 @@ def _cost(result: Mapping[str, Any], state: State) -> str:
     if state.spec is not None:
         cap = state.spec.max_budget_usd
     of = "" if cap is None else f" of {usd(cap)}"
-    basis = _BASES.get(result["cost_basis"], "")
+    basis = COST_BASES.get(result["cost_basis"], "")
     return f"{usd(spent)}{of}{f' ({basis})' if basis else ''}"
 
 
@@ -94,15 +94,6 @@ def _overshoot(result: Mapping[str, Any], state: State) -> str:
     if not over:
         return "none, even if the provider billed more tokens than it reported"
     return f"at most {usd(over)} over the cap, if the provider billed more than it reported"
-
-
-_BASES = {
-    "table": "prices from litellm's table",
-    "spec": "prices from the spec",
-    "reserved": "reserved amounts: the provider reported no usage",
-    "mixed": "partly reserved amounts: the provider did not always report usage",
-    "unpriced": "no price known, so nothing was charged",
-}
 
 
 def _denials(result: Mapping[str, Any]) -> str:

@@ -164,7 +164,7 @@ class FileJournal:
         return self.folder / f"result-{self._seq}.json"
 
     def append(self, event: Persisted, agent_id: str | None = None) -> Record:
-        """Write one line, durably, and return it. Raises `JournalError`."""
+        """Write one line, durably, and return it. Raises `JournalError`; `ValueError` for a NaN."""
         if self._broken is not None:
             raise JournalError(self._broken)
         record = Record(
@@ -184,7 +184,7 @@ class FileJournal:
             if self._must_sync(event.type):
                 os.fdatasync(self._log)
             self._check_place(len(line))
-        except (OSError, ValueError) as error:
+        except OSError as error:
             self._broken = f"cannot write {self.folder / LOG}: {error}"
             raise JournalError(self._broken) from error
         self._seq += 1

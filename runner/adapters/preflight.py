@@ -15,6 +15,8 @@ from runner.adapters.scripted_model import ScriptedModel, ScriptError
 from runner.adapters.shell_syntax import SHELL_WORDS
 from runner.core.events import Check, PriceListing, WindowListing
 from runner.core.spec import PricingSpec, TaskSpec
+from runner.core.thread import compaction_focus
+from runner.core.words import COST_BASES
 
 PROVIDER_KEYS: Mapping[str, str] = {
     "anthropic": "ANTHROPIC_API_KEY",
@@ -54,6 +56,7 @@ def run_checks(spec: TaskSpec, environ: Mapping[str, str]) -> tuple[Check, ...]:
     checks = [_workspace(spec), *_add_dirs(spec), _permission_mode(spec)]
     checks += [_git(spec, environ), _ripgrep(environ), *_verify(spec, environ)]
     checks += hooks.checks(spec, environ)
+    checks += _prompt(spec)
     for one in per_model(spec):
         checks += [_model(one), *_script(one), _key(one, environ), _price(one)]
     return (*checks, *web_search.checks(spec, environ))
@@ -148,6 +151,18 @@ def _permission_mode(spec: TaskSpec) -> Check:
     return _good("permission_mode", spec.permission_mode)
 
 
+def _prompt(spec: TaskSpec) -> list[Check]:
+    """An order to compact does no work: a success of it must not look like checks that passed."""
+    if compaction_focus(spec.prompt) is None:
+        return []
+    gates = ("verify", "require_changes", "forbid_changes", "output_schema")
+    named = [f"`{name}`" for name in gates if getattr(spec, name)]
+    if not named:
+        return [_good("prompt", "compacts the conversation, and does nothing else")]
+    detail = f"`/compact` does no work that could meet {', '.join(named)}"
+    return [_bad("prompt", f"{detail}; leave it out of this run, as by `--set verify=[]`")]
+
+
 def _git(spec: TaskSpec, environ: Mapping[str, str]) -> Check:
     found = shutil.which("git", path=environ.get("PATH"))
     if found is None and spec.workspace.isolation == "worktree":
@@ -239,7 +254,7 @@ def _price(spec: TaskSpec) -> Check:
     if spec.max_budget_usd is not None:
         detail = f"the price of `{spec.model}` is unknown, so `max_budget_usd` cannot be kept"
         return _bad("price", f"{detail}; add {_pricing_form(spec)}")
-    return _good("price", "unknown: cost will be reported as 0, basis `unpriced`")
+    return _good("price", COST_BASES["unpriced"])
 
 
 def _pricing_form(spec: TaskSpec) -> str:

@@ -35,6 +35,7 @@ from runner.core.events import (
     RunnerHeartbeat,
     RunnerPreflight,
     RunnerSpec,
+    RunnerVerifyStart,
     SessionCompactionComplete,
     SessionError,
     SessionInfo,
@@ -117,6 +118,8 @@ class Progress:
                 return [self._close_group(at)] if self._in_group else []
             case UserMessage(is_autopilot_continuation=True):
                 return [nudge_line(self._state, at)]
+            case RunnerVerifyStart(commands=commands):
+                return [named("checks", "plain", "; ".join(commands) or "what changed", at)]
             case RunnerHeartbeat(phase=phase, elapsed_s=elapsed):
                 text = f"{phase}, {span(elapsed)} into the run"
                 return [named("waiting", "dim", text, at, phase=phase, elapsed_s=elapsed)]

@@ -77,7 +77,8 @@ def whose(state: State, agent_id: str) -> dict[str, str]:
 
 def of_agent(line: Line, state: State, agent_id: str) -> Line:
     """The line as one of what a sub-agent did."""
-    spans = (("plain", "  "), *line.spans, ("dim", _tail(state, agent_id)))
+    name, *words = line.spans
+    spans: tuple[Span, ...] = (("plain", "  "), name, ("dim", f" {label(state, agent_id)}"), *words)
     return replace(line, spans=spans, fields={**line.fields, **whose(state, agent_id)})
 
 

@@ -40,10 +40,12 @@ class ScriptedModel:
         self,
         replies: Sequence[ScriptedReply],
         *,
+        name: str = "",
         skip: int = 0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.replies = tuple(replies)
+        self._name = name
         self._next = skip
         self._sleep = sleep
 
@@ -51,14 +53,14 @@ class ScriptedModel:
     def load(cls, path: Path, *, skip: int = 0) -> Self:
         """Read the script. `skip` entries were used up by earlier runs of the session.
         Raises `ScriptError` with everything that is wrong with the file."""
-        return cls(read_script(path), skip=skip)
+        return cls(read_script(path), name=str(path), skip=skip)
 
     async def ask(self, request: ModelRequest, on_delta: Callable[[Delta], None]) -> ModelReply:
         """Give the next reply, in a few pieces. Raises `ModelError` where the script says so,
         and when it has no reply left."""
         number = self._next
         if number >= len(self.replies):
-            message = f"the script has no reply left after {number}"
+            message = f"the script {self._name} has no reply for call {number + 1}"
             raise ModelError("invalid_request", message)
         self._next += 1
         said = self.replies[number]

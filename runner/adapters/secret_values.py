@@ -61,11 +61,12 @@ def secret_names(spec: TaskSpec, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _given_to_servers(spec: TaskSpec) -> Iterable[str]:
-    """The variables that MCP servers get in headers, or they and custom tools in variables that are
-    named like secrets: `$HOME` is no secret because a server has it."""
+    """The variables that MCP servers get in headers, and what they are given elsewhere, and custom
+    tools in variables, that is named like a secret: `$HOME` is none because a server has it."""
     for server in spec.mcp_servers.values():
         yield from variables(server.headers.values())
-        yield from filter(SECRET_NAME.search, variables(server.env.values()))
+        others = (server.command or "", *server.args, *server.env.values(), server.url or "")
+        yield from filter(SECRET_NAME.search, variables(others))
     for tool in spec.custom_tools.values():
         yield from filter(SECRET_NAME.search, variables(tool.env.values()))
 

@@ -75,12 +75,20 @@ def find_session(home: Path, wanted: str) -> Path:
     raise SessionError(f"no session `{wanted}` in {home / SESSIONS}")
 
 
-def newest_session(home: Path, workspace: Path) -> Session:
-    """The newest session of this workspace. Raises `SessionError` when there is none."""
-    for session in list_sessions(home):
-        if session.workspace == str(workspace):
+def newest_session(home: Path, workspace: Path, name: str) -> Session:
+    """The newest session of the task of this name in this workspace.
+
+    Raises `SessionError` when there is none; it says which other tasks have one there.
+    """
+    there = [one for one in list_sessions(home) if one.workspace == str(workspace)]
+    for session in there:
+        if session.name == name:
             return session
-    raise SessionError(f"no session of the workspace {workspace} in {home / SESSIONS}")
+    others = ", ".join(sorted({f"`{one.name}`" for one in there}))
+    told = f"; there are sessions of {others}, to go on with by `--resume ID`" if others else ""
+    raise SessionError(
+        f"no session of the task `{name}` in the workspace {workspace} in {home / SESSIONS}{told}"
+    )
 
 
 def read_session(folder: Path) -> Session:

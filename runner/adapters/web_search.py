@@ -9,6 +9,7 @@ from typing import Final
 from runner.adapters.prices import search_price
 from runner.core.events import Check, Fee
 from runner.core.spec import TaskSpec, WebSearchSpec
+from runner.core.words import COST_BASES
 
 KEYS: Final[Mapping[str, str | None]] = {
     "brave": "BRAVE_API_KEY",
@@ -73,5 +74,5 @@ def _problem(spec: TaskSpec, search: WebSearchSpec, environ: Mapping[str, str]) 
 def _known(search: WebSearchSpec) -> str:
     price = fee(search)
     if price.basis == "unpriced":
-        return f"{search.provider}, price unknown: it will be reported as 0, basis `unpriced`"
+        return f"{search.provider}: {COST_BASES['unpriced']}"
     return f"{search.provider}, ${price.cost_usd:f} a query ({price.basis})"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +26,7 @@ from runner.adapters.specfile import Override, SpecError
 from runner.api.host_signals import heeded
 from runner.api.result import Result
 from runner.api.session import Session, Where
+from runner.api.tools import Tool
 from runner.core.spec import TaskSpec
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Session",
     "SessionError",
     "SpecError",
+    "Tool",
     "load_spec",
     "run",
     "run_async",
@@ -48,6 +50,7 @@ def load_spec(
     inputs: Mapping[str, str] = _NOTHING,
     overrides: Mapping[str, Any] = _NOTHING,
     needs_prompt: bool = True,
+    tools: Sequence[Tool] = (),
 ) -> TaskSpec:
     """Load a task spec; nothing runs.
 
@@ -55,6 +58,7 @@ def load_spec(
     as they are. `overrides` sets keys, nested ones with dots: `{"max_turns": 20, "limits.tool":
     "10m"}`. Relative paths start at the file's folder; those in keys and overrides at the current
     one. Without `needs_prompt` the spec may leave it out, for a `Session` that is sent its prompts.
+    Rules of the spec may name these `tools`; they are handed to `run` or the `Session`.
 
     Raises `SpecError`, whose `problems` are all that is wrong with the spec, each with its place;
     `TypeError` for a value that no spec can have.
@@ -72,6 +76,7 @@ def load_spec(
         stdin=lambda: keys or "",
         called="spec",
         demand_prompt=needs_prompt,
+        own_tools=[tool.name for tool in tools],
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypedDict, TypeVar, overload
@@ -19,6 +19,7 @@ from runner.adapters.sessions import default_home, find_session
 from runner.api.listeners import Listeners
 from runner.api.result import Result, result_of
 from runner.api.shared_loop import is_inside, work
+from runner.api.tools import Tool, joined
 from runner.app import Conversation, Run, RunOptions, Switch, World
 from runner.core.events import AbortCause, Record
 from runner.core.spec import TaskSpec
@@ -40,6 +41,7 @@ class Where(TypedDict, total=False):
     artifacts: str | Path | None
     environ: Mapping[str, str] | None
     on_event: OnEvent | None
+    tools: Sequence[Tool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +66,11 @@ class Session:
     a copy. `environ` is what the run takes from the environment, keys included, by default this
     process's. `artifacts` is a folder that gets copies of the papers. `on_event` is told of every
     record. Listeners are called in the runner's thread, one after another: they must not block,
-    and what they raise is in `Result.problems`.
+    and what they raise is in `Result.problems`. `tools` are functions of this program that the
+    agent may call.
 
-    Raises `SessionError` when the id is none, unknown or ambiguous, and `TypeError` for a spec that
-    was not loaded.
+    Raises `SessionError` when the id is none, unknown or ambiguous, `TypeError` for a spec that
+    was not loaded, and `ValueError` for two tools of one name.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class Session:
         artifacts: str | Path | None = None,
         environ: Mapping[str, str] | None = None,
         on_event: OnEvent | None = None,
+        tools: Sequence[Tool] = (),
     ) -> None:
         if not isinstance(spec, TaskSpec):
             raise TypeError(f"not a spec but {type(spec).__name__}: load it with `load_spec`")
@@ -88,7 +92,9 @@ class Session:
             raise ValueError("`fork` needs `resume`")
         if resume is not None and session_id is not None and not fork:
             raise ValueError("`session_id` names a new session: leave it out, or `fork`")
-        self._world = World() if environ is None else World(environ=dict(environ))
+        world = World() if environ is None else World(environ=dict(environ))
+        self._world = replace(world, functions={tool.name: tool.function for tool in tools})
+        spec = joined(spec, tools)
         kept_in = Path(home or default_home(self._world.environ)).absolute()
         is_new = resume is None or fork
         options = RunOptions(
@@ -262,7 +268,7 @@ def _refuse_nonsense(prompt: object, timeout_s: float | None) -> None:
     """Before it is on the log: what stands there has to be readable for ever."""
     if prompt is not None and not isinstance(prompt, str):
         raise TypeError(f"a prompt is a text, not {type(prompt).__name__}")
-    if prompt is not None and not prompt.strip():
+    if prompt is not None and not prompt.encode().strip():  # a `ValueError` for half a character
         raise ValueError("the prompt has no text")
     if timeout_s is not None and not 0 < timeout_s < math.inf:
         raise ValueError(f"timeout_s: a number of seconds above 0, not {timeout_s}")

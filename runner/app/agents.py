@@ -14,7 +14,7 @@ from runner.core.messages import AGENT_TOOL
 from runner.core.permissions import offered
 from runner.core.skills import Skill, preloaded
 from runner.core.spec import AgentSpec, PermissionMode, TaskSpec
-from runner.core.subagents import GENERAL_PURPOSE, catalog
+from runner.core.subagents import GENERAL_PURPOSE, catalog, narrowed
 from runner.engine.engine import Crew
 from runner.engine.spawn import spawn
 from runner.ports import Tool
@@ -38,17 +38,20 @@ def plans(spec: TaskSpec) -> tuple[AgentPlan, ...]:
     """The sub-agents that the main loop may start; none when it has no tool for it."""
     if not tool(spec) or not offered(spec, (AGENT_TOOL,)):
         return ()
-    return tuple(
-        AgentPlan(
-            name=name,
-            description=agent.description,
-            model=agent.model or spec.model,
-            tools=agent.tools,
-            permission_mode=agent.permission_mode,
-            max_turns=agent.max_turns,
-            source=agent.source,
-        )
-        for name, agent in _agents(spec).items()
+    return tuple(_planned(spec, name, agent) for name, agent in _agents(spec).items())
+
+
+def _planned(spec: TaskSpec, name: str, agent: AgentSpec) -> AgentPlan:
+    narrow = narrowed(spec, agent, spec.model)
+    differs = narrow.permission_mode != spec.permission_mode
+    return AgentPlan(
+        name=name,
+        description=agent.description,
+        model=narrow.model,
+        tools=agent.tools,
+        permission_mode=narrow.permission_mode if differs else None,
+        max_turns=narrow.max_turns,
+        source=agent.source,
     )
 
 

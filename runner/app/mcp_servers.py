@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from runner.adapters import leftovers, preflight
@@ -17,7 +18,7 @@ from runner.adapters.redact import Mask
 from runner.adapters.sandbox.walls import Enclosure
 from runner.app import mcp_outlook, wiring
 from runner.core import deferral
-from runner.core.events import Check, McpListing, SessionWarning
+from runner.core.events import Check, McpListing, McpStatus, SessionWarning
 from runner.core.permissions import offered
 from runner.core.spec import TaskSpec
 from runner.engine.recorder import Recorder
@@ -49,9 +50,14 @@ async def start(
     `deadline` is on the event loop's clock: raises `TimeoutError` then, with nothing left running.
     """
 
-    def tell(kind: str, text: str) -> None:
+    def tell(name: str, kind: str, text: str, status: McpStatus | None) -> None:
+        server = name if status else None
         with suppress(JournalError):  # the run itself meets it at its next fact
-            recorder.record(SessionWarning(warning_type=kind, message=text))
+            recorder.record(
+                SessionWarning(
+                    warning_type=kind, message=text, mcp_server=server, mcp_status=status
+                )
+            )
 
     made = []
     for name, one in sorted(spec.mcp_servers.items()):
@@ -59,7 +65,7 @@ async def start(
             name=name,
             spec=expanded(one, ground.environ),
             start_s=spec.limits.mcp_start,
-            tell=tell,
+            tell=partial(tell, name),
         )
         if one.type == "stdio":
             server.enclosure = ground.enclosure if one.sandbox.mode == "task" else None

@@ -9,6 +9,8 @@ from decimal import Decimal
 from pathlib import Path
 
 from runner.adapters import preflight, secret_values
+from runner.adapters.check_scripts import unprotected
+from runner.adapters.shell_syntax import shell_script
 from runner.app import (
     agents,
     custom_tools,
@@ -107,7 +109,7 @@ def plan(spec: TaskSpec, world: World | None = None) -> Plan:
         first_call_usd=worst_case_usd(listed, tokens, spec.max_output_tokens) if listed else None,
         worst_case=worst_case(spec),
         checks=mask.value(checks),
-        advice=advice(spec),
+        advice=(*advice(spec), *unprotected(spec, shell_script)),
         instruction_files=tuple(path for path, _ in found.files),
         skills=skilled.listings(spec, known),
         agents=agents.plans(spec),

@@ -101,6 +101,7 @@ def resume_event(
         selected_model=spec.model,
         carries=not state.ended or spec.resume.budget_scope == "session",
         note=_note(opened, spec, sentences, context),
+        agents_note=_agents_note(opened, spec, sentences, context),
         events_file_size_bytes=(opened.journal.folder / LOG).stat().st_size,
         forked_from=opened.forked_from,
         context=context,
@@ -198,6 +199,24 @@ def _note(
         parts.append(sentences["resumed_after_salvage"])
     if old is not None and old.prompt != spec.prompt:
         parts.append(spec.prompt)
+    return "\n\n".join((*parts, *_news(opened, spec, sentences, context)))
+
+
+def _agents_note(
+    opened: Opened, spec: TaskSpec, sentences: Mapping[str, str], context: Mapping[str, Any]
+) -> str | None:
+    """The same for sub-agents that are open: what they are to do does not change."""
+    if all(agent.ended for agent in opened.state.agents.values()):
+        return None
+    parts = (sentences["resumed_after_kill"], *_news(opened, spec, sentences, context))
+    return "\n\n".join(parts)
+
+
+def _news(
+    opened: Opened, spec: TaskSpec, sentences: Mapping[str, str], context: Mapping[str, Any]
+) -> list[str]:
+    """What is not as it was: the workspace, its commit, the rules."""
+    state, old, parts = opened.state, opened.state.spec, []
     workspace = _workspace(opened, spec)
     if _moved(state, workspace):
         parts.append(sentences["workspace_moved"].replace("{path}", str(workspace)))
@@ -206,7 +225,7 @@ def _note(
         parts.append(told.replace("{after}", change[1]))
     if old is not None and (more := widened(old, spec)):
         parts.append(sentences["rules_changed"].replace("{changes}", "; ".join(more)))
-    return "\n\n".join(parts)
+    return parts
 
 
 def _journal(folder: Path, spec: TaskSpec, world: World, *, reopen: bool) -> FileJournal:

@@ -238,12 +238,12 @@ def claude(
     options |= {"silent": True, "quiet": True, "log_format": None}
     options["resume"] = session_to_resume(task, options)
 
-    def reload(agents: Mapping[str, Any]) -> TaskSpec:
+    def reload(keys: Mapping[str, Any]) -> TaskSpec:
         from runner.adapters.specfile import SpecError
 
-        typed = (*changes.typed, ("initialize", "agents", json.dumps(agents)))
+        given = (("initialize", key, json.dumps(value)) for key, value in keys.items())
         try:
-            return load(spec or "-", replace(changes, typed=typed), **source)
+            return load(spec or "-", replace(changes, typed=(*changes.typed, *given)), **source)
         except SpecError as error:
             raise ValueError(str(error)) from error
 

@@ -21,7 +21,7 @@ USAGE = 2
 CHUNK_BYTES = 1024 * 1024
 
 Reload = Callable[[Mapping[str, Any]], "TaskSpec"]
-"""The task once more, with these agents. Raises `ValueError`."""
+"""The task once more, with these keys. Raises `ValueError`."""
 
 
 def refuse_other_stream(options: dict[str, Any], *, reads_spec: bool) -> None:
@@ -86,10 +86,13 @@ def _lines() -> Iterable[bytes]:
     """
     from runner.cli.stream_input import MAX_LINE_BYTES, InputError
 
-    rest = b""
+    begun = bytearray()  # grows by what is new: a pipe gives a long line in hundreds of pieces
     while chunk := os.read(0, CHUNK_BYTES):
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from whole
-        if len(rest) > MAX_LINE_BYTES:
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            yield bytes(begun + end)
+            begun.clear()
+        begun += rest
+        if len(begun) > MAX_LINE_BYTES:
             raise InputError(f"a line of stdin is longer than {MAX_LINE_BYTES} bytes")
-    yield rest
+    yield bytes(begun)

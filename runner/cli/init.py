@@ -26,6 +26,10 @@ FILES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("ci/cron/autopilot.service", "autopilot.service"),
         ("ci/cron/autopilot.timer", "autopilot.timer"),
     ),
+    "systemd": (
+        ("ci/cron/autopilot.service", "autopilot.service"),
+        ("ci/cron/autopilot.timer", "autopilot.timer"),
+    ),
     "kubernetes": (("ci/kubernetes/autopilot.yaml", "autopilot.kubernetes.yaml"),),
 }
 """For each CI system: the packed file, and where it goes."""
@@ -56,7 +60,7 @@ def init(systems: tuple[str, ...], directory: Path) -> None:
       autopilot init
       autopilot init --ci github
     """
-    wanted = [pair for system in dict.fromkeys(systems) for pair in FILES[system]]
+    wanted = list(dict.fromkeys(pair for system in systems for pair in FILES[system]))
     spec = directory / SPEC
     if not systems or not os.path.lexists(spec):
         wanted.insert(0, (f"ci/{SPEC}", SPEC))

@@ -24,6 +24,13 @@ from runner.core.state import State
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 
+GIVEN = ("agents", "skills")
+"""Keys of the spec that a host may give with its first request."""
+
+IDLE = frozenset({"subtype", "hooks", "forwardSubagentText"})
+"""What else that request may say: hooks are refused in words, the text of sub-agents is always on
+the stream."""
+
 
 class InputError(ValueError):
     """A line of stdin is nothing that can be acted on."""
@@ -41,7 +48,7 @@ class Asked:
 class Host:
     """The program at the other end: what it wants run, and what it changed about the task.
 
-    `reload` gives the task with other agents; it is called before the first prompt only, while no
+    `reload` gives the task with other keys; it is called before the first prompt only, while no
     agent has touched a file of the spec yet. It raises `ValueError` when they are not sound.
     """
 
@@ -52,9 +59,11 @@ class Host:
     _asked: SimpleQueue[Asked | InputError | None] = field(default_factory=SimpleQueue)
     _open: deque[Asked] = field(default_factory=deque)
     _has_run: bool = False
+    _first_model: str = field(init=False)
 
     def __post_init__(self) -> None:
         self.questions = Questions(answer=self.answer, stop=self.interrupt)
+        self._first_model = self.task.model
 
     def listen(self, lines: Iterable[bytes]) -> None:
         """Read in a thread of its own, which is not waited for at the exit."""
@@ -125,9 +134,10 @@ class Host:
             case "set_permission_mode":
                 self._change(permission_mode=_mode(request.get("mode"), self.task))
             case "set_model":
-                if not isinstance(request.get("model"), str) or not request["model"]:
-                    raise ValueError("set_model needs the name of a model")
-                self._change(model=request["model"])
+                model = request.get("model")
+                if not isinstance(model, str | None) or model == "":
+                    raise ValueError("set_model needs the name of a model, or null for the first")
+                self._change(model=model or self._first_model)
             case other:
                 raise ValueError(f"the request `{other}` is not supported by autopilot")
         return {}
@@ -136,11 +146,12 @@ class Host:
         if request.get("hooks"):
             hint = "name commands under `hooks` in the spec instead"
             raise ValueError(f"hooks that call the host program are not supported: {hint}")
-        if request.get("skills") is not None:
-            raise ValueError("skills are not taken from the host program: name them in the spec")
-        if request.get("agents"):
-            self._not_busy("agents")
-            self.task = self.reload(request["agents"])
+        if more := sorted(key for key in request if request[key] and key not in (*GIVEN, *IDLE)):
+            raise ValueError(f"`{more[0]}` is not supported by autopilot")
+        given = {key: request[key] for key in GIVEN if request.get(key) not in (None, {})}
+        if given:
+            self._not_busy(" and ".join(given))
+            self.task = self.reload(given)
         return {
             "commands": [],
             "output_style": "default",
@@ -198,6 +209,10 @@ def _text(message: Mapping[str, Any], number: int) -> str:
         content = "\n".join(str(block.get("text", "")) for block in content)
     if not isinstance(content, str) or not content.strip():
         raise InputError(f"stdin:{number}: the message has no text")
+    try:
+        content.encode()
+    except UnicodeEncodeError as error:  # half of a surrogate pair, which no model can be sent
+        raise InputError(f"stdin:{number}: the text is no Unicode: {error.reason}") from error
     return content
 
 

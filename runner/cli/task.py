@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from runner.cli.conversation import converse, refuse_other_stream
-from runner.cli.look import HOME_OPTION, FolderPath, home_of, write_lines
+from runner.cli.look import HOME_OPTION, FolderPath, Refused, home_of, write_lines
 from runner.cli.options import (
     Changes,
     change_options,
@@ -107,7 +108,7 @@ def run(context: click.Context, /, spec: str, **options: Any) -> None:
     if options["dry_run"]:
         context.exit(_rehearse(task, as_json=options["output_format"] == "json"))
     if streamed:
-        context.exit(converse(task, options, _no_agents))
+        context.exit(converse(task, options, _no_keys))
     context.exit(run_once(task, options))
 
 
@@ -121,10 +122,10 @@ def session_to_resume(task: TaskSpec, options: dict[str, Any]) -> str | None:
         if options["session_id"] is not None:
             session_dir(home, options["session_id"])
         if options["newest"]:
-            return newest_session(home, Path(task.workspace.path)).id
+            return newest_session(home, Path(task.workspace.path), task.name).id
         return None if options["resume"] is None else find_session(home, options["resume"]).name
     except SessionError as error:
-        raise click.UsageError(str(error)) from error
+        raise Refused(str(error)) from error
 
 
 def refuse_idle_options(options: dict[str, Any], spec: str) -> None:
@@ -145,8 +146,9 @@ def refuse_idle_options(options: dict[str, Any], spec: str) -> None:
         raise click.UsageError("--dry-run has no stream: use --output-format text or json")
 
 
-def _no_agents(_agents: object) -> TaskSpec:
-    raise ValueError("agents are not taken from the host program: name them in the spec")
+def _no_keys(keys: Mapping[str, Any]) -> TaskSpec:
+    names = " and ".join(keys)
+    raise ValueError(f"{names} are not taken from the host program: name them in the spec")
 
 
 def _rehearse(task: TaskSpec, *, as_json: bool) -> int:
@@ -187,6 +189,8 @@ def validate(
       autopilot validate task.yaml --resolved --set max_turns=5
       autopilot validate task.yaml --strict
     """
+    from runner.adapters.check_scripts import unprotected
+    from runner.adapters.shell_syntax import shell_script
     from runner.adapters.specfile import SpecError, resolved_yaml
     from runner.core.rule_advice import advice
 
@@ -198,13 +202,22 @@ def validate(
             bad = True
             tell_problems(error)
         else:
-            warnings = advice(task)
+            warnings = (*advice(_with_agents(task)), *unprotected(task, shell_script))
             bad = bad or (strict and bool(warnings))
             for line in warnings:
                 click.echo(f"{path}: {'error' if strict else 'warning'}: {line}", err=True)
             if resolved or not (strict and warnings):
                 click.echo(resolved_yaml(task).rstrip() if resolved else f"{path}: ok")
     context.exit(2 if bad else 0)
+
+
+def _with_agents(task: TaskSpec) -> TaskSpec:
+    """With the agents of the project, where rules name agents: only then are the files read."""
+    if not any("Agent(" in rule for rule in (*task.disallowed_tools, *task.ask_tools)):
+        return task
+    from runner.app.project_agents import join
+
+    return join(task).spec
 
 
 @click.command(short_help="Show what would run; no model is asked.")

@@ -14,6 +14,9 @@ from runner.core.state import State
 from runner.core.thread import DENSITY
 from runner.core.weight import tools_bound
 
+SELECT = "select:"
+"""What a search begins with that names tools."""
+
 MOST_LOADED = 5
 """How many definitions one search loads."""
 
@@ -69,15 +72,22 @@ def found(query: str, tools: Collection[ToolSpec], most: int = MOST_LOADED) -> t
     `select:NAME,NAME` names them. Else words are looked for in names and descriptions; one with a
     `+` before it must be there.
     """
-    if query.startswith("select:"):
-        names = [name.strip() for name in query.removeprefix("select:").split(",")]
+    if query.startswith(SELECT):
         known = {tool.name for tool in tools}
-        return tuple(dict.fromkeys(name for name in names if name in known))[:most]
+        return tuple(name for name in selected(query) if name in known)[:most]
     words = query.lower().split()
     must = [word.removeprefix("+") for word in words if word.startswith("+")]
     scored = [(_score(tool, words), tool.name) for tool in tools if _has(tool, must)]
     ranked = sorted((-score, name) for score, name in scored if score)
     return tuple(name for _, name in ranked[:most])
+
+
+def selected(query: str) -> tuple[str, ...]:
+    """The names that a search asks for, each once; none when it looks for words."""
+    if not query.startswith(SELECT):
+        return ()
+    names = (name.strip() for name in query.removeprefix(SELECT).split(","))
+    return tuple(dict.fromkeys(name for name in names if name))
 
 
 def _server(name: str) -> str:

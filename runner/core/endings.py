@@ -204,7 +204,7 @@ EXIT_ROWS: tuple[ExitRow, ...] = (
         subtype=_EXEC,
         error_types=("preflight",),
         meaning="the machine or the job is not ready; no model call was made",
-        advice="fix the job",
+        advice="fix what the cause names",
     ),
     ExitRow(
         code=130,
@@ -253,6 +253,27 @@ TERMINAL_REASONS: dict[str, str] = {
     "model_not_found": "api_error",
 }
 """Claude's word for an ending where it has one, looked up by error type, then by subtype."""
+
+ADVICE: dict[ErrorType, str] = {
+    "model_not_found": "correct `model`: its provider knows no such one",
+    "context_limit": "split the task, or take a model with a larger window",
+    "malformed_replies": "run it again, or take a model that is better at calling tools",
+    "hook_stopped": "read the cause: it is the hook's own reason",
+    "continues_exhausted": "say in `prompt` what is done when, or raise `max_autopilot_continues`",
+    "no_progress": "make `prompt` more specific, then run it again",
+    "refusal": "reword `prompt`: the model refuses the task as it is",
+    "locked": "wait for the run that writes the session, or start a session of its own",
+    "rate_limit": "run it again later, or name `fallback_models`",
+    "provider_unavailable": "run it again later, or name `fallback_models`",
+    "preflight": "`autopilot doctor SPEC` checks it again without a run",
+}
+"""What to do about one error type, where its row of the table is too general."""
+
+
+def advice_of(row: ExitRow, error_type: str | None) -> str:
+    """What to do about an ending of this row."""
+    specific = (ADVICE[known] for known in ADVICE if known == error_type)
+    return next(specific, row.advice)
 
 
 def row_of(ending: Ending) -> ExitRow:

@@ -53,6 +53,7 @@ from runner.core.events import (
     ToolSearchActivated,
     UserMessage,
 )
+from runner.core.events.own import with_status
 from runner.core.hooks import stop_reason
 from runner.core.messages import CONTROL_TOOLS
 from runner.core.resumption import resume
@@ -202,7 +203,7 @@ def _apply_event(  # noqa: C901  # one arm an event, exhaustive
             last = event if event.checks else state.verified
             return replace(state, verified=last, judged=event, verify_attempts=made)
         case RunnerOutputCheck():
-            attempts = state.output_attempts + (0 if event.valid else 1)
+            attempts = 0 if event.valid else state.output_attempts + 1
             output = event.output if event.valid else state.output
             return replace(state, output=output, output_check=event, output_attempts=attempts)
         case RunnerProtection():
@@ -278,6 +279,9 @@ def _note_warning(state: State, agent_id: str, event: SessionWarning) -> State:
         return attempt_over(replace(state, ledger=held), agent_id)
     if event.warning_type == UNCLASSIFIED:
         return attempt_over(state, agent_id)
+    if event.mcp_status is not None and state.preflight is not None:
+        listed = with_status(state.preflight.mcp_servers, event.mcp_server, event.mcp_status)
+        return replace(state, preflight=replace(state.preflight, mcp_servers=listed))
     if event.survivors:
         return replace(state, survivors=(*state.survivors, *event.survivors))
     if event.warning_type in SAID_ONCE:

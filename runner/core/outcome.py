@@ -21,6 +21,7 @@ class Result:
 
     `result` is there only on success, `errors` is non-empty exactly when it is not.
     `max_overshoot_usd` is how far a provider that misreports its tokens can have gone over the cap.
+    `mcp_servers` is how things stood with them last: one that was lost for good has failed.
     Costs are US dollars, durations milliseconds, `usage` is the main loop's.
     """
 
@@ -49,6 +50,7 @@ class Result:
     sandbox_report: SandboxReport | None = None
     max_overshoot_usd: Decimal = ZERO
     survivors: tuple[str, ...] = ()
+    mcp_servers: tuple[Mapping[str, str], ...] | None = None
     type: str = "result"
     stop_reason: str | None = None
     result: str | None = None
@@ -112,10 +114,17 @@ def build_result(
         sandbox_report=state.preflight.sandbox_report if state.preflight else None,
         verification=verification.summary(state),
         survivors=state.survivors,
+        mcp_servers=_servers(state),
         api_error_status=state.failure.status_code if state.failure and not ok else None,
         workspace_diff=workspace_diff,
         log_head=log_head,
     )
+
+
+def _servers(state: State) -> tuple[Mapping[str, str], ...] | None:
+    """How things stand with the MCP servers now, in the shape of Claude's init message."""
+    listed = state.preflight.mcp_servers if state.preflight else ()
+    return tuple({"name": one.name, "status": one.status} for one in listed) or None
 
 
 def final_text(state: State) -> str:

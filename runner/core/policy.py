@@ -266,7 +266,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         name="output_given_up",
-        when="as many objects as may did not match the output schema, and none did",
+        when="as many objects in a row as may did not match the output schema",
         applies=structured.given_up,
         then="finish: error_max_structured_output_retries",
         step=structured.give_up,

@@ -21,7 +21,7 @@ def resume(state: State, event: SessionResume) -> State:
     going = replace(
         state,
         threads=threads,
-        agents=going_on(state.agents),
+        agents=going_on(state.agents, event.agents_note),
         abort=None,
         tripped=None,
         failure=None,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import Final
 
 from runner.core.exposure import exposures
+from runner.core.messages import AGENT_TOOL
 from runner.core.risky_options import EVALUATORS, RUNNERS, SHELLS
 from runner.core.rules import COMMAND_TOOL, PATH_TOOLS, Rule, command_globs, is_exact, names, parse
 from runner.core.spec import TaskSpec
+from runner.core.subagents import catalog
 
 RUN_ANYTHING: Final = SHELLS.union(
     ("python", "python3", "node", "deno", "bun", "perl", "ruby", "php", "lua", "npm", "npx"),
@@ -34,7 +37,16 @@ def advice(spec: TaskSpec) -> tuple[str, ...]:
         found += [
             f"`{r.text}` does not bind the commands of `Bash`, which may all run" for r in paths
         ]
-    return (*found, *exposures(spec))
+    return (*found, *_unknown_agents(spec, [*allowed, *denied]), *exposures(spec))
+
+
+def _unknown_agents(spec: TaskSpec, found: list[Rule]) -> Iterator[str]:
+    """Rules for agents that there are not: a misspelt one denies nothing."""
+    known = catalog(spec)
+    for rule in found:
+        pattern = rule.specifier if rule.tool == AGENT_TOOL else None
+        if pattern is not None and not any(fnmatchcase(name, pattern) for name in known):
+            yield f"`{rule.text}` never matches: the agents are {', '.join(sorted(known))}"
 
 
 def _about(rule: Rule) -> Iterator[str]:

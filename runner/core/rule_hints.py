@@ -33,7 +33,7 @@ def hint(tool: str, subject: Subject) -> str:
                 found = tuple(rule.text for rule in _parsed((f"{tool}({subject.name})",)))
         case WebCall():
             found = (web_rules.would_allow(subject),)
-        case None:
+        case _:
             found = (tool,)
     if not found or len(found) > MAX_RULES or sum(map(len, found)) > MAX_CHARS:
         return "no rule names just this"

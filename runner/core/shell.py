@@ -106,11 +106,12 @@ class Command:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
     """A whole command line. `odd` says what no rule that allows covers, `opaque` what not even
-    a rule that denies can be compared with; None when there is nothing of the kind. `writes` are
-    the files that redirections write."""
+    a rule that denies can be compared with; None when there is nothing of the kind. `writes` and
+    `reads` are the files of redirections."""
 
     commands: tuple[Command, ...] = ()
     writes: tuple[Word, ...] = ()
+    reads: tuple[Word, ...] = ()
     odd: str | None = None
     opaque: str | None = None
 
@@ -119,6 +120,7 @@ class Script:
 class _Found:
     commands: list[Command] = field(default_factory=list)
     writes: list[Word] = field(default_factory=list)
+    reads: list[Word] = field(default_factory=list)
     odd: str | None = None
     opaque: str | None = None
 
@@ -151,6 +153,7 @@ def read(tree: Node) -> Script:
     return Script(
         commands=tuple(found.commands),
         writes=tuple(found.writes),
+        reads=tuple(found.reads),
         odd=found.odd,
         opaque=found.opaque,
     )
@@ -170,7 +173,9 @@ def _nodes(tree: Any) -> Iterator[Node]:
 
 def _note(node: Node, found: _Found) -> None:
     kind = node.get("Type")
-    found.writes.extend(word for one in node.get("Redirs", ()) for word in _written(one))
+    redirects = node.get("Redirs", ())
+    found.writes.extend(word for one in redirects for word in _written(one))
+    found.reads.extend(decoded(one.get("Word") or {}) for one in redirects if one.get("Op") == "<")
     if kind is not None and kind not in _KNOWN:
         found.opaque = f"it holds a construct that is not understood: {kind}"
     elif kind == "CallExpr":

@@ -52,7 +52,7 @@ def refusal(state: State, call: ToolCall) -> str | None:
     spec, name = state.need, agent_name(call)
     known = catalog(spec)
     if name not in known:
-        return f"there is no agent `{name}`; the agents are {', '.join(sorted(known))}"
+        return f"there is no agent `{name[:64]}`; the agents are {', '.join(sorted(known))}"
     if budget_reached(state):
         return f"{BUDGET}: no sub-agent is started any more"
     deepest, most = spec.limits.max_subagent_depth, spec.limits.max_subagents

@@ -44,7 +44,8 @@ CLASSIFIER = "permission-classifier"
 class Subagent:
     """A sub-agent, beyond its thread: what for the main loop stands in `State` itself.
 
-    `model` is the fallback that took over, `tokens` and `tool_calls` are what it came to so far.
+    `model` is the fallback that took over, `note` what it has to be told before it is asked again,
+    `tokens` and `tool_calls` are what it came to so far.
     """
 
     started: SubagentStarted
@@ -55,6 +56,7 @@ class Subagent:
     decided: Mapping[str, PermissionCompleted] = field(default_factory=dict)
     tripped: SessionWarning | None = None
     failure: SessionError | None = None
+    note: str | None = None
     tokens: int = 0
     tool_calls: int = 0
 

@@ -106,7 +106,12 @@ def trip_budget(state: State) -> Step:
     """Record that the budget is used up."""
     spent, cap = state.ledger.spent_usd.normalize(), state.need.max_budget_usd
     message = f"Reached maximum budget (${cap}; spent ${spent:f})"
-    return Say(events=(SessionWarning(warning_type="error_max_budget_usd", message=message),))
+    return Say(events=(budget_spent(message),))
+
+
+def budget_spent(message: str) -> SessionWarning:
+    """The fact that the budget does not pay for more, in these words."""
+    return SessionWarning(warning_type="error_max_budget_usd", message=message)
 
 
 def over_turns(state: State) -> bool:

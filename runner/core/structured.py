@@ -104,8 +104,8 @@ def send_back(state: State) -> Step:
 
 
 def given_up(state: State) -> bool:
-    """As many attempts failed as may."""
-    return wanted(state) and state.output_attempts >= _most(state)
+    """As many attempts in a row failed as may, whether or not an object had fitted before."""
+    return state.need.output_schema is not None and state.output_attempts >= _most(state)
 
 
 def give_up(state: State) -> Step:

@@ -125,7 +125,7 @@ def projected(state: State, agent_id: str) -> State:
         output=None,
         output_check=None,
         output_attempts=0,
-        note=None,
+        note=agent.note,
     )
 
 
@@ -134,22 +134,28 @@ def child_spec(state: State, agent_id: str) -> TaskSpec:
     if agent_id == state.agent_id:
         return state.need
     agent = state.agents[agent_id]
-    return narrowed(
-        child_spec(state, agent.parent),
-        _definition(state, agent),
-        _model_of(state, agent.parent),
+    above = child_spec(state, agent.parent)
+    in_force = tuple(
+        rule for skill in _thread_of(state, agent.parent).skills for rule in skill.disallowed_tools
     )
+    bound = replace(above, disallowed_tools=(*above.disallowed_tools, *in_force))
+    return narrowed(bound, _definition(state, agent), _model_of(state, agent.parent))
+
+
+def _thread_of(state: State, agent_id: str) -> Thread:
+    return state.main if agent_id == state.agent_id else state.threads.get(agent_id, Thread())
 
 
 def narrowed(above: TaskSpec, own: AgentSpec, model: str) -> TaskSpec:
     """The task of an agent, as it is for a sub-agent it starts; `model` is the agent's own."""
     mode = own.permission_mode
+    caps = [cap for cap in (above.max_turns, own.max_turns) if cap is not None]
     return replace(
         above,
         model=own.model or model,
         autopilot=False,
         effort=own.effort or above.effort,
-        max_turns=above.max_turns if own.max_turns is None else own.max_turns,
+        max_turns=min(caps, default=None),
         permission_mode=mode
         if mode is not None and mode in NARROWER[above.permission_mode]
         else above.permission_mode,
@@ -203,6 +209,7 @@ def absorb(before: State, agent_id: str, event: Persisted, child: State) -> Stat
         decided=child.decided,
         tripped=child.tripped,
         failure=child.failure,
+        note=child.note,
         tokens=used,
         tool_calls=agent.tool_calls + isinstance(event, ToolExecutionComplete),
     )
@@ -242,9 +249,13 @@ def end(state: State, agent_id: str, event: SubagentCompleted | SubagentFailed) 
     return replace(state, agents={**state.agents, agent_id: replace(agent, ended=event)})
 
 
-def going_on(agents: Mapping[str, Subagent]) -> Mapping[str, Subagent]:
-    """The run was resumed: what stopped them then does not stop them now."""
-    return {id_: replace(agent, tripped=None, failure=None) for id_, agent in agents.items()}
+def going_on(agents: Mapping[str, Subagent], note: str | None) -> Mapping[str, Subagent]:
+    """The run was resumed: what stopped them then does not stop them now, and those that a kill
+    left open are told."""
+    return {
+        id_: replace(agent, tripped=None, failure=None, note=None if agent.ended else note)
+        for id_, agent in agents.items()
+    }
 
 
 def with_models_of_spec(agents: Mapping[str, Subagent]) -> Mapping[str, Subagent]:

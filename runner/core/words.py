@@ -10,6 +10,15 @@ from typing import Any
 _CENT = Decimal("0.01")
 _SHOWN = Decimal("0.0001")
 
+COST_BASES: Mapping[str, str] = {
+    "table": "prices from litellm's table",
+    "spec": "prices from the spec",
+    "reserved": "reserved amounts: the provider reported no usage",
+    "mixed": "partly reserved amounts: the provider did not always report usage",
+    "unpriced": "no price known, so nothing is charged",
+}
+"""What an amount of a result rests on."""
+
 _TELLING = ("command", "file_path", "pattern", "path", "url", "query", "summary", "reason")
 """Arguments that say by themselves what a call is about, the most telling first."""
 

@@ -32,7 +32,7 @@ async def ask_model(engine: Engine) -> None:
     try:
         call = await prepare(engine, request(engine))
     except BudgetRefused as refused:
-        recorder.record(SessionWarning(warning_type="error_max_budget_usd", message=str(refused)))
+        recorder.record(refused.fact())
         return
     turn_id = str(recorder.state.main.turns_started)
     recorder.record(
@@ -46,7 +46,7 @@ async def ask_model(engine: Engine) -> None:
     try:
         reply = await call.answer()
     except BudgetRefused as refused:
-        recorder.record(SessionWarning(warning_type="error_max_budget_usd", message=str(refused)))
+        recorder.record(refused.fact())
     except ModelError as error:
         _record_failure(engine, error)
     else:

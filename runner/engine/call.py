@@ -25,6 +25,7 @@ from runner.core.ledger import ZERO, Reservation, cost_usd, reserve
 from runner.core.limits import budget_left_usd
 from runner.core.messages import Message, ModelReply, ModelRequest, Usage
 from runner.core.state import MAIN
+from runner.core.stops import budget_spent
 from runner.core.weight import message_bound
 from runner.engine.engine import Engine
 from runner.ports import Delta, ModelError
@@ -47,6 +48,10 @@ _NO_USAGE = (
 
 class BudgetRefused(Exception):
     """The next attempt does not fit under the cap."""
+
+    def fact(self) -> SessionWarning:
+        """What is recorded: the cap was reached."""
+        return budget_spent(str(self))
 
 
 async def prepare(

@@ -71,7 +71,7 @@ async def _ask(engine: Engine, request: ModelRequest, turn_id: str) -> Verdict:
         )
         return await _answer(call, turn_id)
     except BudgetRefused as told:
-        recorder.record(SessionWarning(warning_type="error_max_budget_usd", message=str(told)))
+        recorder.record(told.fact())
         return refused("the budget does not pay for asking it")
     except ModelError as error:
         message = f"the permission classifier could not be asked: {error.kind}: {error.message}"

@@ -36,7 +36,7 @@ async def compact(engine: Engine, trigger: CompactionTrigger) -> None:
         began = engine.clock.monotonic()
         reply = await call.answer()
     except BudgetRefused as refused:
-        recorder.record(SessionWarning(warning_type="error_max_budget_usd", message=str(refused)))
+        recorder.record(refused.fact())
     except ModelError as error:
         recorder.record(summary.failed(recorder.state, trigger, error.kind, error.message))
     else:

@@ -19,6 +19,7 @@ from runner.core.events import (
     Fee,
     FileEffect,
     ToolExecutionPartialResult,
+    ToolExecutionProgress,
     ToolExecutionStart,
 )
 from runner.core.hooks import Ruling
@@ -255,6 +256,9 @@ def _context(engine: Engine, call: ToolCall) -> ToolContext:
         partial = ToolExecutionPartialResult(tool_call_id=call.id, partial_output=text)
         engine.recorder.show(partial)
 
+    def status(text: str) -> None:
+        engine.recorder.show(ToolExecutionProgress(tool_call_id=call.id, progress_message=text))
+
     return ToolContext(
         # ours: the model's id is no file name
         call_id=f"{agent}-{open_turn(engine)}-{ids.index(call.id)}".removeprefix("-"),
@@ -262,5 +266,6 @@ def _context(engine: Engine, call: ToolCall) -> ToolContext:
         max_output_bytes=limits.max_tool_output_bytes,
         spill_dir=engine.files_dir,
         on_progress=progress,
+        on_status=status,
         mask=engine.recorder.masked,
     )

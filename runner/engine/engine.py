@@ -93,7 +93,7 @@ class Engine:
         self.ends_at = self.clock.monotonic() + grace_s - late_s
 
     def left_s(self, limit_s: float) -> float:
-        """How long something may take that has this limit: after a stop, what is left of the grace."""
+        """How long what has this limit may take: after a stop, what is left of the grace."""
         if self.ends_at is None:
             return limit_s
         return min(limit_s, max(self.ends_at - self.clock.monotonic(), LEAST_S))

@@ -60,7 +60,8 @@ class Call:
 class Turn:
     """One model call and its consequences. `number` counts over the whole session, from 1.
 
-    `agent` is empty for the main loop. `cost_usd` is this call's, `total_usd` the run's so far.
+    `agent` is the name of the sub-agent, numbered where several have it, `agent_id` its id in the
+    log; both are empty for the main loop. `cost_usd` is this call's, `total_usd` the run's so far.
     `replied` is None when no reply is in the log. `usage` holds every attempt that was charged,
     `context_tokens` what the last one read.
     """
@@ -69,6 +70,7 @@ class Turn:
     agent: str
     model: str
     began: str
+    agent_id: str = ""
     replied: str | None = None
     ended: str | None = None
     text: str = ""
@@ -85,13 +87,15 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Something that happened between turns, or beside them; `began` if it took its time."""
+    """Something that happened between turns, or beside them; `began` if it took its time, `agent`
+    if it was a sub-agent's."""
 
     kind: NoteKind
     text: str
     at: str
     good: bool | None = None
     began: str | None = None
+    agent: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

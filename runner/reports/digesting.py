@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from runner.core import subagents
 from runner.core.events import (
     Abort,
     AssistantMessage,
@@ -31,6 +32,7 @@ from runner.core.events import (
     SessionTaskComplete,
     SessionUsageCheckpoint,
     SessionWarning,
+    SubagentFailed,
     ToolExecutionComplete,
     ToolExecutionStart,
     UserMessage,
@@ -102,7 +104,9 @@ class _Reader:
         if isinstance(record.event, RunnerVerifyStart):
             self._checking = at
         elif not self._read_turn(record, agent, at):
-            self._items += _notes(record, at, self._checking)
+            whose = subagents.label(self.state, agent)
+            notes = _notes(record, at, self._checking)
+            self._items += [replace(note, agent=whose) for note in notes]
 
     def _read_turn(self, record: Record, agent: str, at: str) -> bool:
         """Take what belongs to a turn; False for everything else."""
@@ -134,7 +138,15 @@ class _Reader:
         self._turns += 1
         self._open[agent] = place = len(self._items)
         self._calls[place] = {}
-        self._items.append(Turn(number=self._turns, agent=agent, model=event.model, began=at))
+        self._items.append(
+            Turn(
+                number=self._turns,
+                agent=subagents.label(self.state, agent),
+                agent_id=agent,
+                model=event.model,
+                began=at,
+            )
+        )
 
     def _pay(self, event: SessionUsageCheckpoint, agent: str) -> None:
         place = self._open.get(agent)
@@ -251,6 +263,8 @@ def _notes(  # noqa: C901  # one arm an event, no logic
             return [Note(kind="hook", text=text, at=at)]
         case SessionModelChange(new_model=model, cause=cause):
             return [Note(kind="model", text=f"{model} takes over: {cause}", at=at)]
+        case SubagentFailed(error=error):
+            return [Note(kind="error", text=error, at=at, good=False)]
         case SessionResume(note=text):
             return [Note(kind="resume", text=text or "the session goes on", at=at)]
         case RunnerLogRecovered(torn_bytes=size):

@@ -7,21 +7,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
-from runner.core.endings import EXIT_ROWS, ExitRow
+from runner.core.endings import EXIT_ROWS, ExitRow, advice_of
 from runner.core.spec import TaskSpec
-from runner.core.words import count, span, usd
+from runner.core.words import COST_BASES, count, span, usd
 from runner.reports.digest import Digest
 
 Tone = Literal["good", "bad", "open"]
-
-BASES: Mapping[str, str] = {
-    "table": "prices from litellm's table",
-    "spec": "prices from the spec",
-    "reserved": "reserved amounts: the provider reported no usage",
-    "mixed": "partly reserved amounts: the provider did not always report usage",
-    "unpriced": "no price known, so nothing was charged",
-}
-
 
 def tone(run: Digest) -> Tone:
     """Whether it ended well, badly, or not at all."""
@@ -52,7 +43,7 @@ def advice(run: Digest) -> str:
         folder = run.session_id or "ID"
         return f"go on with `--resume {folder}`, or `autopilot log recover {folder}`"
     row = _row(run.result)
-    return "" if row is None or run.is_good else row.advice
+    return "" if row is None or run.is_good else advice_of(row, run.result.get("error_type"))
 
 
 def _row(result: Mapping[str, Any]) -> ExitRow | None:
@@ -95,7 +86,7 @@ def cost(run: Digest) -> str:
     """`$0.02 of $0.50 (prices from the spec)`."""
     spec, bases = run.state.spec, run.state.ledger.bases
     of = f" of {usd(spec.max_budget_usd)}" if spec and spec.max_budget_usd is not None else ""
-    basis = BASES["mixed"] if len(bases) > 1 else "".join(BASES.get(b, b) for b in bases)
+    basis = COST_BASES["mixed"] if len(bases) > 1 else "".join(COST_BASES.get(b, b) for b in bases)
     return usd(spent_usd(run)) + of + (f" ({basis})" if basis else "")
 
 

@@ -53,6 +53,7 @@ def _turn(turn: Turn) -> dict[str, Any]:
         "type": "turn",
         "number": turn.number,
         "agent": turn.agent or None,
+        "agent_id": turn.agent_id or None,
         "model": turn.model,
         "began": turn.began,
         "ended": turn.ended,
@@ -94,4 +95,10 @@ def _call(call: Call) -> dict[str, Any]:
 
 
 def _note(note: Note) -> dict[str, Any]:
-    return {"type": note.kind, "at": note.at, "text": note.text, "good": note.good}
+    return {
+        "type": note.kind,
+        "agent": note.agent or None,
+        "at": note.at,
+        "text": note.text,
+        "good": note.good,
+    }

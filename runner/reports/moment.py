@@ -71,7 +71,7 @@ def _left(state: State) -> list[str]:
 def _open(state: State) -> dict[str, str]:
     main = state.main
     return {
-        "open turn": main.open_turn or "",
+        "open turn": "" if main.open_turn is None else str(main.turns_started),
         "pending": "; ".join(_call(call, call.id in main.started) for call in main.pending),
     }
 

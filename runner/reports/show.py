@@ -23,9 +23,12 @@ from runner.core.events import (
     SessionError,
     SessionInfo,
     SessionModelChange,
+    SessionResume,
     SessionStart,
     SessionUsageCheckpoint,
     SessionWarning,
+    SubagentFailed,
+    SubagentStarted,
     ToolExecutionComplete,
     ToolExecutionStart,
     UserMessage,
@@ -88,14 +91,25 @@ class _Teller:
         self.turn = 0
         self._whole = whole
         self._cost = ""
-        self._calls: dict[str, Mapping[str, Any]] = {}
-        self._refusals: dict[str, str] = {}
+        self._calls: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._refusals: dict[tuple[str, str], str] = {}
+        self._names: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
 
-    def tell(self, record: Record) -> list[Said]:  # noqa: C901  # one arm an event, no logic
+    def tell(self, record: Record) -> list[Said]:
+        """What a record means; what a sub-agent did is set in below the turn that started it."""
+        said = self._tell(record)
+        if record.agent_id in self._names:
+            said = [(look, f"  {text}" if text else text) for look, text in said]
+        return said
+
+    def _tell(self, record: Record) -> list[Said]:  # noqa: C901  # one arm an event, no logic
         match record.event:
             case SessionStart() as event:
                 rows = [f"model      {event.selected_model}", f"started    {event.start_time}"]
                 return [GAP, *(("plain", row) for row in rows)]
+            case SessionResume() as event:  # what follows is another run
+                return [GAP, ("head", f"resumed    {event.resume_time}")]
             case RunnerSpec() | RunnerResult():
                 return []
             case RunnerPreflight() as event:
@@ -106,20 +120,26 @@ class _Teller:
                 return [*told, *(("bad", text) for text in bad)]
             case UserMessage() as event:
                 nudge = bool(event.is_autopilot_continuation)
-                title: Said = ("warn", "nudge") if nudge else ("head", "prompt")
+                title: Said = ("warn", "nudge") if nudge else ("head", self._of(record, "prompt"))
                 return [GAP, title, *self._quote(event.content, 1 if nudge else TEXT_LINES)]
             case AssistantTurnStart():
                 self.turn += 1
+                self._numbers[record.agent_id or ""] = self.turn
             case SessionUsageCheckpoint() as event:
                 self._cost = f"{usd(event.cost_usd)}, {span(event.duration_ms / 1000)}"
             case AssistantMessage() as event:
-                return self._reply(event, record.agent_id)
+                number = self._numbers.get(record.agent_id or "", 0)
+                return self._reply(event, self._of(record, f"turn {number}"))
             case ToolExecutionStart() as event:
-                self._calls[event.tool_call_id] = event.arguments
+                self._calls[record.agent_id or "", event.tool_call_id] = event.arguments
             case ToolExecutionComplete() as event:
-                return self._outcome(event)
+                return self._outcome(event, record.agent_id or "")
             case PermissionCompleted() as event:
-                self._refusals[event.tool_call_id] = event.reason
+                self._refusals[record.agent_id or "", event.tool_call_id] = event.reason
+            case SubagentStarted() as event:
+                self._name(record.agent_id or "", event.agent_name)
+            case SubagentFailed(error=error):
+                return [("warn", f"{self._of(record, 'end')}  {one_line(error, 400)}")]
             case RunnerVerifyComplete() as event if event.checks:
                 return self._checks(event)
             case SessionWarning(message=text):
@@ -144,14 +164,22 @@ class _Teller:
                 pass
         return []
 
-    def _reply(self, event: AssistantMessage, agent: str | None) -> list[Said]:
+    def _name(self, agent_id: str, name: str) -> None:
+        alike = [known for known in self._names.values() if known.partition(" ")[0] == name]
+        self._names[agent_id] = f"{name} {len(alike) + 1}" if alike else name
+
+    def _of(self, record: Record, title: str) -> str:
+        """The title of what the main loop did, or an agent."""
+        agent = record.agent_id
+        return f"{title} of {self._names.get(agent, agent)}" if agent else title
+
+    def _reply(self, event: AssistantMessage, title: str) -> list[Said]:
         cost, self._cost = self._cost, ""
-        title = f"turn {self.turn}" + (f" of {agent}" if agent else "")
         return [GAP, ("head", f"{title}  {cost}"), *self._quote(event.content, TEXT_LINES)]
 
-    def _outcome(self, event: ToolExecutionComplete) -> list[Said]:
-        arguments = self._calls.pop(event.tool_call_id, {})
-        refusal = self._refusals.pop(event.tool_call_id, "")
+    def _outcome(self, event: ToolExecutionComplete, agent: str) -> list[Said]:
+        arguments = self._calls.pop((agent, event.tool_call_id), {})
+        refusal = self._refusals.pop((agent, event.tool_call_id), "")
         outcome = "ok" if event.success else event.error.code if event.error else "failed"
         took = "" if event.duration_ms is None else f", {span(event.duration_ms / 1000)}"
         look: Look = "good" if event.success else "warn" if outcome == "denied" else "bad"

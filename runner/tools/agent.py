@@ -45,5 +45,5 @@ class Agent:
 
 
 def _line(name: str, agent: AgentSpec) -> str:
-    tools = "" if agent.tools is None else f" (tools: {', '.join(agent.tools)})"
+    tools = "" if agent.tools is None else f" (tools: {', '.join(agent.tools) or 'none'})"
     return f"- {name}: {' '.join(agent.description.split())}{tools}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -94,6 +95,7 @@ class Bash:
             roots=self._roots,
             cwd=self._cwd,
             home=self._env.get("HOME", ""),
+            search_path=self._env.get("PATH", os.defpath),
             parse=self._parse,
         )
         return command.call()

@@ -8,19 +8,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.core.bash_rules import base_name, known, texts_run, told, words_of
+from runner.core.bash_rules import READ_ONLY, base_name, known, texts_run, told, words_of
 from runner.core.removals import Standing, critical_removal
 from runner.core.sensitive_paths import sensitive_part
 from runner.core.shell import Command, Script
 from runner.core.subjects import ShellCall
 from runner.ports import ToolFailure
 from runner.tools.paths import Roots, locate, shown
+from runner.tools.programs import is_brought, strange_entries
 
 MAX_ENTRIES = 10_000
 """How much of a folder is looked at before it counts as holding anything."""
 
 UNKEPT = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2"})
 """What redirections may write anywhere: nothing is kept of it."""
+BUILTINS = frozenset({"echo", "pwd", "true", "false"})
+"""Harmless commands that the shell looks for nowhere."""
 MOVES = frozenset({"cd", "pushd", "popd"})
 
 _RECURSIVE = frozenset("rR")
@@ -30,13 +33,15 @@ _RECURSIVE = frozenset("rR")
 class Judgement:
     """One command in the folder it starts in.
 
-    `parse` takes the texts apart that the command gives to a shell.
+    `parse` takes the texts apart that the command gives to a shell; its programs are looked for in
+    `search_path`.
     """
 
     script: Script
     roots: Roots
     cwd: Path
     home: str
+    search_path: str
     parse: Callable[[str], Script]
 
     def call(self) -> ShellCall:
@@ -141,6 +146,8 @@ class Judgement:
         """Where words lead may be another place once parts of the command have run, or is not
         said by the words: links may come along with a folder, or lie where one is put."""
         argvs = self._argvs
+        if self._is_brought(argvs):
+            return True
         several = len(argvs) > 1 and any(argv[0] in ("rm", "rmdir", "mv") for argv in argvs)
         for at, argv in enumerate(argvs):
             if argv[0] == "diff" and any(_is_folder(self.cwd / word) for word in _operands(argv)):
@@ -150,6 +157,19 @@ class Judgement:
                 if (merges and os.path.lexists(landing)) or self._is_named(landing, others):
                     return True
         return False
+
+    def _is_brought(self, argvs: list[tuple[str, ...]]) -> bool:
+        """A program of it may be one that the work brings, now or by another part of it."""
+        programs = [argv[0] for argv in argvs if argv[0] not in BUILTINS]
+        if is_brought(programs, self.search_path, self.roots, self.cwd):
+            return True
+        if len(argvs) == 1:
+            return False
+        words = [word for argv in argvs if argv[0] not in READ_ONLY for word in _operands(argv)]
+        places = [os.path.realpath(self.cwd / word) for word in words]
+        entries = strange_entries(self.search_path, self.roots)
+        folders = [os.path.realpath(self.cwd / entry) for entry in entries]
+        return any(_is_in(a, b) or _is_in(b, a) for a in places for b in folders)
 
     def _is_named(self, landing: str, argvs: list[tuple[str, ...]]) -> bool:
         """A word leads there or below, other than that of a folder that is made."""

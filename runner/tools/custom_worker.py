@@ -17,7 +17,8 @@ import os
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from importlib.machinery import FileFinder, ModuleSpec, SourceFileLoader
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any, cast
@@ -93,30 +94,47 @@ class SourceAlone(SourceFileLoader):
         return self.source_to_code(self.get_data(path), path)
 
 
-class Pinned(FileFinder):
-    """Finds the files that were there, and watched, when the run began; no other."""
+class Pinned:
+    """Finds, in one folder, the files that were there and watched when the run began; no other."""
 
-    files: frozenset[str] = frozenset()
-    folders: frozenset[str] = frozenset()
+    def __init__(self, folder: Path, files: frozenset[Path]) -> None:
+        self._folder = folder
+        self._files = files
 
-    def find_spec(self, fullname: str, target: ModuleType | None = None) -> ModuleSpec | None:
-        """See the base."""
-        spec = super().find_spec(fullname, target)
-        if spec is None or spec.origin in self.files:
+    def find_spec(self, fullname: str, _target: ModuleType | None = None) -> ModuleSpec | None:
+        """As for every finder of a place on the path: what the module is, or None."""
+        here = self._folder / fullname.rpartition(".")[2]
+        package, module = here / "__init__.py", here.with_name(f"{here.name}.py")
+        if package in self._files:
+            inside = [str(here)]
+            return spec_from_file_location(
+                fullname,
+                package,
+                loader=SourceAlone(fullname, str(package)),
+                submodule_search_locations=inside,
+            )
+        if module in self._files:
+            loader = SourceAlone(fullname, str(module))
+            return spec_from_file_location(fullname, module, loader=loader)
+        if any(here in file.parents for file in self._files):
+            spec = ModuleSpec(fullname, None, is_package=True)
+            spec.submodule_search_locations = [str(here)]
             return spec
-        places = spec.submodule_search_locations or ()
-        return spec if spec.loader is None and self.folders.intersection(places) else None
+        return None
+
+    def invalidate_caches(self) -> None:
+        """There are none."""
 
 
-def confine(folder: str, files: Sequence[str]) -> None:
+def confine(folder: str, names: Sequence[str]) -> None:
     """Let the folder come first on the path, with these of its files alone."""
-    Pinned.files = frozenset(files)
-    Pinned.folders = frozenset(str(up) for name in files for up in Path(name).parents)
+    files = frozenset(map(Path, names))
+    folders = {up for file in files for up in file.parents if up.is_relative_to(folder)}
 
     def hook(path: str) -> Pinned:
-        if path not in Pinned.folders or not Path(path).is_relative_to(folder):
+        if Path(path) not in folders:
             raise ImportError(f"not a folder of the tool: {path}")
-        return Pinned(path, (SourceAlone, [".py"]))
+        return Pinned(Path(path), files)
 
     if not files:
         return  # an installed module: nothing of the folder is needed

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 from runner.ports import ExecRequest, ExecResult, Sandbox, ToolContext, ToolFailure, ToolOutput
 from runner.tools.answers import answer, tool_spec
 from runner.tools.paths import Place, Roots, lexical, locate, opened, relative, shown
+from runner.tools.programs import found
 
 RIPGREP_S = 20.0
 WORKER_S = 5.0
@@ -61,7 +61,8 @@ class Grep:
         self._roots = roots
         self._sandbox = sandbox
         self._env = env
-        self._ripgrep = shutil.which("rg", path=env.get("PATH", os.defpath))
+        # Reading asks no rule, so no program of the workspace may run for it.
+        self._ripgrep = found("rg", env.get("PATH", os.defpath), roots)
         count = {"type": "integer", "minimum": 0}
         self.spec = tool_spec(
             "Grep",

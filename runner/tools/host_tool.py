@@ -24,6 +24,7 @@ class HostTool:
 
     def __init__(self, name: str, tool: CustomToolSpec, start: Start) -> None:
         self.spec = described(name, tool)
+        self._timeout_s = tool.timeout
         self._start = start
 
     def permission(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -32,16 +33,17 @@ class HostTool:
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         """See the port."""
+        limit_s = min(self._timeout_s or context.timeout_s, context.timeout_s)
         running = self._start(arguments)
         try:
-            await asyncio.wait({running}, timeout=context.timeout_s)
+            await asyncio.wait({running}, timeout=limit_s)
         finally:
             if not running.done():
                 running.cancel()
                 await asyncio.wait({running}, timeout=CANCEL_S)
         if running.cancelled() or not running.done():
             raise ToolFailure(
-                f"{self.spec.name} did not end within {context.timeout_s:g} s and was given up; "
+                f"{self.spec.name} did not end within {limit_s:g} s and was given up; "
                 "whether it had its effect is not known"
             )
         error = running.exception()

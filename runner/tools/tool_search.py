@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from runner.core import wire
-from runner.core.deferral import MOST_LOADED, found
+from runner.core.deferral import MOST_LOADED, SELECT, found, selected
 from runner.core.events import ToolSearchActivated
 from runner.core.messages import ToolSpec
 from runner.ports import ToolContext, ToolFailure, ToolOutput
@@ -33,6 +33,7 @@ class ToolSearch:
             "max_results": {"type": "integer", "minimum": 1, "maximum": MOST_LOADED},
         }
         spec = tool_spec(NAME, descriptions, properties, required=("query",))
+        self._texts = descriptions
         lines = [*self._deferred, *(f"{name}: {text}" for name, text in about.items() if text)]
         listed = "\n".join(f"  {line}" for line in lines) or descriptions["ToolSearch.none"].strip()
         self.spec = replace(spec, description=spec.description.replace("{tools}", listed))
@@ -54,10 +55,22 @@ class ToolSearch:
             raise ToolFailure("no tool is kept back in this run: all of them are shown already")
         if not names:
             raise ToolFailure(f"no tool fits {query!r}; the names are in this tool's description")
-        text = "\n".join(_definition(self._deferred[name]) for name in names)
-        strategy = "select" if query.startswith("select:") else "keywords"
+        text = "\n".join(
+            (*(_definition(self._deferred[name]) for name in names), *self._rest(query, names))
+        )
+        strategy = "select" if query.startswith(SELECT) else "keywords"
         fact = ToolSearchActivated(strategy=strategy, tool_names=names)
         return replace(answer(text, context), facts=(fact,))
+
+    def _rest(self, query: str, names: tuple[str, ...]) -> Iterator[str]:
+        """What was asked for by name and is not loaded, and why."""
+        rest = [name for name in selected(query) if name not in names]
+        for key, some in (
+            ("ToolSearch.more", [name for name in rest if name in self._deferred]),
+            ("ToolSearch.unknown", [name for name in rest if name not in self._deferred]),
+        ):
+            if some:
+                yield self._texts[key].strip().replace("{names}", ", ".join(some))
 
 
 def _definition(tool: ToolSpec) -> str:

@@ -175,6 +175,7 @@ class Ground:
             roots=self.roots(),
             cwd=self.work,
             home=str(self.folder / "outside"),
+            search_path=str(self.folder / "bin"),
             parse=shell_script,
         )
         return decide(SPEC, "Bash", "shell", judgement.call()).allowed

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from runner.core.events import (
     RunnerResult,
     SessionIdle,
     SessionInfo,
+    SessionResume,
     SessionUsageCheckpoint,
     ToolContent,
     ToolExecutionComplete,
@@ -121,6 +123,25 @@ def test_what_is_returned_is_what_was_written(tmp_path: Path) -> None:
     assert journal.head == hashlib.sha256(last).hexdigest()
     journal.close()
     assert list(read_log(tmp_path)) == written
+
+
+def test_a_number_that_is_no_json_is_a_bug_and_not_a_full_disk(tmp_path: Path) -> None:
+    """Nothing is written, and the log goes on: the bug can still be recorded."""
+    journal = open_journal(tmp_path)
+    event = SessionResume(
+        session_id="s",
+        resume_time="now",
+        event_count=0,
+        selected_model="m",
+        carries=True,
+        note="",
+        context={"share": float("nan")},
+    )
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        journal.append(event)
+    journal.append(replace(event, context=None))
+    journal.close()
+    assert [line["seq"] for line in map(json.loads, lines_of((tmp_path / LOG).read_bytes()))] == [0]
 
 
 def test_an_event_that_is_only_shown_is_not_written(tmp_path: Path, calls: list[Call]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from runner.adapters import preflight
 from runner.core.events import Check
-from runner.core.spec import AutoModeSpec, SandboxSpec, TaskSpec, WorkspaceSpec
+from runner.core.spec import AutoModeSpec, SandboxSpec, TaskSpec, VerifySpec, WorkspaceSpec
 
 ENDPOINT = "http://127.0.0.1:1/v1"
 
@@ -132,3 +132,20 @@ def test_programs_that_are_missing_are_no_failure(tmp_path: Path) -> None:
         Check(name="git", ok=True, detail="not found: no diff of the workspace will be made"),
         Check(name="ripgrep", ok=True, detail="not found: Grep uses its slower fallback"),
     ]
+
+
+def test_an_order_to_compact_is_refused_where_a_success_must_be_proved() -> None:
+    """It runs no check and gives no object, so exit 0 would say what nobody looked at."""
+    gated: dict[str, Any] = {
+        "verify": (VerifySpec(run="true"),),
+        "output_schema": {"type": "object"},
+    }
+    refused = found("prompt", {}, prompt="/compact the names", **gated)
+    assert (refused.ok, refused.detail) == (
+        False,
+        "`/compact` does no work that could meet `verify`, `output_schema`; leave it out of this "
+        "run, as by `--set verify=[]`",
+    )
+    assert found("prompt", {}, prompt="/compact").ok
+    tasks = preflight.run_checks(TaskSpec(name="t", prompt="x", model="m", **gated), {})
+    assert "prompt" not in [check.name for check in tasks]

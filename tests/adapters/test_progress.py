@@ -15,6 +15,7 @@ from runner.core.events import (
     Check,
     Event,
     RunnerHeartbeat,
+    RunnerVerifyStart,
     SessionError,
     SessionInfo,
     SessionWarning,
@@ -116,7 +117,7 @@ def test_a_run_without_a_session_still_has_a_last_word() -> None:
     assert last.text == (
         "\nerror_during_execution: preflight, exit code 78"
         "\n  cause      cannot write /nowhere"
-        "\n  to do      fix the job"
+        "\n  to do      `autopilot doctor SPEC` checks it again without a run"
     )
 
 
@@ -136,6 +137,10 @@ def test_quiet_leaves_the_last_word() -> None:
         (SessionWarning(warning_type="no_diff", message="no git"), "warning no git"),
         (SessionInfo(info_type="x", message="a note"), "info a note"),
         (SessionError(error_type="quota", message="no\ncredit"), "error no credit"),
+        (
+            RunnerVerifyStart(attempt=1, commands=("make test", "make lint")),
+            "checks make test; make lint",
+        ),
         (Abort(reason="remote_command", cause="SIGTERM"), "stop SIGTERM: closing what is open"),
         (
             RunnerHeartbeat(phase="tools: Bash", elapsed_s=61.2),
@@ -146,7 +151,7 @@ def test_quiet_leaves_the_last_word() -> None:
 def test_whatever_is_out_of_the_ordinary_is_named_in_its_first_word(
     event: Event, said: str
 ) -> None:
-    """Retries, warnings, errors, stops and heartbeats have a line of their own."""
+    """Retries, warnings, errors, checks, stops and heartbeats have a line of their own."""
     assert texts(watched([*start(), event]))[1:-1] == [said]
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runner.adapters.check_scripts import unprotected
 from runner.adapters.protected import DEFAULTS, Protection, edited, merged
 from runner.adapters.protected_scan import look_at
 from runner.adapters.shell_syntax import shell_script
@@ -80,7 +82,15 @@ def test_only_what_matches_is_looked_for(tmp_path: Path) -> None:
         ("exec ./check.sh", ("check.sh",)),
         ('./check.sh "$SHA" *.py', ("check.sh",)),
         ('"$PWD"/check.sh', ("check.sh",)),
-        ("for f in check.sh; do sh $f; done", ()),
+        ("for f in check.sh; do sh $f; done", ("check.sh",)),
+        ("sh < check.sh", ("check.sh",)),
+        ("timeout 60 bash -eu <check.sh", ("check.sh",)),
+        ("cat check.sh | sh", ("check.sh",)),
+        ("cat check.sh | bash -s -- tests/test_a.py", ("check.sh", "tests/test_a.py")),
+        ("PATH=.:$PATH check.sh", ("check.sh",)),
+        ("export PATH=ci:$PATH; verify", ("ci/verify",)),
+        ("node -v && pytest tests/test_a.py | tail", ()),
+        ("cat check.sh | grep x && python -m pytest tests/test_a.py", ()),
         ("bash -ec 'cd ci; ./verify'", ("ci/verify",)),
         ("uv run check.sh", ("check.sh",)),
         ("uv run pytest tests/test_a.py", ()),
@@ -89,7 +99,8 @@ def test_only_what_matches_is_looked_for(tmp_path: Path) -> None:
     ],
 )
 def test_scripts_that_checks_run(tmp_path: Path, command: str, scripts: tuple[str, ...]) -> None:
-    """As a program or by an interpreter, and there at the start; an argument is none."""
+    """As a program or by an interpreter, and there at the start; an argument is none, but where a
+    script comes by a pipe or a variable, any file that is named may be it."""
     workspace = tmp_path / "w"
     write(workspace, "check.sh", "ci/verify", "tests/test_a.py")
     (workspace / "check.sh").chmod(0o755)
@@ -112,6 +123,30 @@ def test_scripts_that_hooks_run(tmp_path: Path, command: str, args: tuple[str, .
     hook = HookSpec(command=command, args=args)
     protection = guard(tmp_path, hooks={"PreToolUse": (HookGroup(hooks=(hook,)),)})
     assert protection.start().scripts == ("check.sh",)
+
+
+@pytest.mark.parametrize(
+    ("command", "is_told"),
+    [
+        ("make test", False),
+        ('"$PWD"/check.sh "$SHA" *.py', False),
+        ("python -c 'print(1)' $X", False),
+        ("$RUN tests", True),
+        ("./check-*.sh", True),
+        ("for f in *.sh; do sh $f; done", True),
+        ("timeout 60 bash $f", True),
+        ("PATH=.:$PATH check.sh", False),
+        ("coproc ./check.sh", True),
+    ],
+)
+def test_a_check_that_only_the_shell_knows_is_told(command: str, is_told: bool) -> None:
+    """Nothing of it can be protected unless the spec names it."""
+    spec = TaskSpec(name="n", prompt="p", model="m", verify=(VerifySpec(run=command),))
+    assert unprotected(replace(spec, protected_paths=("ci/",)), shell_script) == ()
+    told = unprotected(replace(spec, protected_paths=("!Makefile",)), shell_script)
+    assert [f"`{command}`" in line and "protected_paths" in line for line in told] == (
+        [True] if is_told else []
+    )
 
 
 def test_each_reason_has_its_words(tmp_path: Path) -> None:

@@ -364,3 +364,22 @@ def test_what_every_command_waits_for_loads_little(name: str) -> None:
     loaded = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
     assert "_socket" in loaded
     assert {"json", "pathlib", "re", "socket", "typing", "enum"}.isdisjoint(loaded)
+
+
+def test_commands_are_watched_by_no_shell_of_their_own(site: Site, tier: str) -> None:
+    """A `bash` in the workspace is found by commands that ask for it, and by nothing else."""
+    site.walls()
+    fake = site.workspace / "bash"
+    fake.write_text(f"#!/bin/sh\ntouch {site.workspace}/ran\n")
+    fake.chmod(0o755)
+    request = ExecRequest(
+        argv=("/bin/sh", "-c", "echo went on"),
+        cwd=site.workspace,
+        timeout_s=20,
+        max_output_bytes=1000,
+        env={**OUTER, "PATH": f"{site.workspace}:{OUTER['PATH']}"},
+    )
+    sandbox = LocalSandbox(enclosure=site.enclosure(tier))
+    result = asyncio.run(sandbox.exec(request, lambda text: None))
+    assert (result.exit_code, result.output) == (0, "went on\n")
+    assert not (site.workspace / "ran").exists()

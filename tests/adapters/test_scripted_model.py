@@ -164,13 +164,14 @@ def test_a_failure_can_come_after_some_text(tmp_path: Path) -> None:
 
 
 def test_an_exhausted_script_is_an_error(tmp_path: Path) -> None:
-    """The attempt after the last entry fails for good, and says how many there were."""
-    model = ScriptedModel.load(script(tmp_path, "replies: [{text: a}, {text: b}]"))
+    """The attempt after the last entry fails for good, and says which it was of which file."""
+    path = script(tmp_path, "replies: [{text: a}, {text: b}]")
+    model = ScriptedModel.load(path)
     ask(model)
     ask(model)
     error = failure(model)
     assert (error.kind, error.retryable) == ("invalid_request", False)
-    assert error.message == "the script has no reply left after 2"
+    assert error.message == f"the script {path} has no reply for call 3"
 
 
 def test_a_delay_is_waited_for(tmp_path: Path) -> None:

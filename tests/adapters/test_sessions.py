@@ -16,6 +16,7 @@ from runner.adapters.sessions import (
     default_home,
     find_session,
     list_sessions,
+    newest_session,
     read_result,
     remove_session,
 )
@@ -170,3 +171,17 @@ def test_a_result_is_read_when_it_is_whole(tmp_path: Path) -> None:
     assert read_result(folder) is None
     (folder / "result.json").unlink()
     assert read_result(folder) is None
+
+
+def test_the_newest_session_is_one_of_the_same_task(tmp_path: Path) -> None:
+    """Another task's session in the same folder is never gone on with; it is named instead."""
+    for number, (name, cwd) in enumerate((("a", "/w"), ("a", "/w"), ("b", "/w"), ("a", "/v"))):
+        folder = tmp_path / "session-state" / f"s{number}"
+        folder.mkdir(parents=True)
+        about = f"id: s{number}\ncwd: {cwd}\nname: {name}\ncreated_at: '2026-01-0{number + 1}'\n"
+        (folder / "workspace.yaml").write_text(about)
+    assert newest_session(tmp_path, Path("/w"), "a").id == "s1"
+    with pytest.raises(SessionError, match=r"`c` in the workspace /w .*sessions of `a`, `b`, to"):
+        newest_session(tmp_path, Path("/w"), "c")
+    with pytest.raises(SessionError, match=r"`a` in the workspace /u in [^;]*$"):
+        newest_session(tmp_path, Path("/u"), "a")

@@ -438,6 +438,8 @@ BAD_VALUES = [
         "hint: `~` and variables are not expanded: write the path out",
     ),
     ("workspace: /", "workspace.path: the root of the file system\nhint: name a folder below it"),
+    ("add_dirs: [/proc]", "add_dirs[0]: a folder of the kernel\nhint: tools never open it"),
+    ("workspace: /dev/shm", "workspace.path: a folder of the kernel\nhint: tools never open it"),
     (
         "workspace: {path: task.yaml}",
         "workspace.path: no such folder: task.yaml\n"
@@ -609,6 +611,9 @@ env.set secrets verify protected_paths require_changes forbid_changes output_sch
 mcp_servers.NAME.type mcp_servers.NAME.command mcp_servers.NAME.args mcp_servers.NAME.env
 mcp_servers.NAME.url mcp_servers.NAME.headers mcp_servers.NAME.tools mcp_servers.NAME.required
 mcp_servers.NAME.alwaysLoad tool_search web_search
+custom_tools custom_tools.NAME.description custom_tools.NAME.input_schema custom_tools.NAME.python
+custom_tools.NAME.python_path custom_tools.NAME.command custom_tools.NAME.env
+custom_tools.NAME.read_only custom_tools.NAME.timeout
 web_search.provider web_search.api_base web_search.api_key_env web_search.max_results
 web_search.cost_per_query_usd mcp_servers.NAME.disabled mcp_servers.NAME.timeout
 hooks agents agents.NAME.description agents.NAME.prompt agents.NAME.tools

@@ -228,6 +228,7 @@ protected_paths: []
 hooks: {{}}
 mcp_servers: {{}}
 tool_search: auto
+custom_tools: {{}}
 require_changes: false
 forbid_changes: false
 sandbox:

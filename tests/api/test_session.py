@@ -183,6 +183,7 @@ def test_a_listener_cannot_wait_for_itself(desk: Desk) -> None:
         ({"prompt": "x"}, None, TypeError),
         ("", None, ValueError),
         (" \n", None, ValueError),
+        ("a\ud800", None, ValueError),
         ("x", 0, ValueError),
         ("x", -1, ValueError),
         ("x", float("nan"), ValueError),

@@ -206,6 +206,17 @@ def test_an_input_that_cannot_be_meant_is_code_2(
     assert message in err
 
 
+def test_a_check_that_nobody_can_protect_is_a_warning(spec: Path) -> None:
+    """Its files are known to the shell alone; with `--strict` it is an error."""
+    loose = ("validate", str(spec), "--set", 'verify=["bash $CHECK"]')
+    code, out, err = outcome(called(*loose))
+    assert (code, out) == (0, f"{spec}: ok\n")
+    assert "warning: `verify`: what `bash $CHECK` runs" in err
+    assert called(*loose, "--strict").exit_code == 2
+    named = called(*loose, "--strict", "--set", "protected_paths=[ci/]")
+    assert (named.exit_code, named.stderr) == (0, "")
+
+
 def test_text_of_a_spec_cannot_command_the_ci_system(tmp_path: Path) -> None:
     """A key that is a workflow command is shown inert."""
     spec = tmp_path / "task.yaml"

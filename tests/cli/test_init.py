@@ -39,6 +39,13 @@ def test_each_system_gets_its_files(tmp_path: Path, system: str) -> None:
     assert all(path.stat().st_mode & 0o100 for path in tmp_path.glob("*.sh"))
 
 
+def test_a_file_that_two_systems_share_is_written_once(tmp_path: Path) -> None:
+    """The units of systemd are among what `cron` writes."""
+    both = ("init", "--ci", "cron", "--ci", "systemd", "--directory", str(tmp_path))
+    written = called(*both).stdout.splitlines()
+    assert len(written) == len(set(written)) == 4
+
+
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     """One file that is there, even as a broken link, and none is written."""
     (tmp_path / "autopilot.timer").symlink_to("nowhere")

@@ -9,15 +9,26 @@ from typing import Any, get_args
 import pytest
 
 from runner.core.endings import (
+    ADVICE,
     EXIT_ROWS,
     Ending,
     ErrorType,
     Subtype,
+    advice_of,
     error_type_of,
     exit_code,
     row_of,
 )
-from runner.core.events import Abort, PermissionCompleted, SessionError, SessionUsageCheckpoint
+from runner.core.events import (
+    Abort,
+    McpListing,
+    McpStatus,
+    PermissionCompleted,
+    RunnerPreflight,
+    SessionError,
+    SessionUsageCheckpoint,
+    SessionWarning,
+)
 from runner.core.fold import apply
 from runner.core.messages import FinishReason, Usage
 from runner.core.outcome import build_result, final_text, result_json
@@ -67,6 +78,18 @@ def test_every_ending_has_its_exit_code(
     """The code follows from subtype and error type alone."""
     subtype, error_type = ending
     assert exit_code(Ending(subtype=subtype, error_type=error_type)) == code
+
+
+@pytest.mark.parametrize("ending", PROMISED, ids=str)
+def test_causes_that_share_a_code_say_what_to_do_about_each(
+    ending: tuple[Subtype, ErrorType | None],
+) -> None:
+    """The row's advice where nothing more is known; a cause of its own never stands in it too."""
+    subtype, error_type = ending
+    row = row_of(Ending(subtype=subtype, error_type=error_type))
+    told = advice_of(row, error_type)
+    assert told == (ADVICE.get(error_type, row.advice) if error_type else row.advice)
+    assert (told == row.advice) == (error_type not in ADVICE)
 
 
 def test_no_subtype_and_no_error_type_is_without_a_code() -> None:
@@ -292,3 +315,27 @@ def test_usage_is_that_of_the_main_loop() -> None:
     state = apply(log.state, log.journal.append(spent, "sub-1"))
     result = result_of(state, Ending(subtype="error_timeout"))
     assert (result["usage"]["input_tokens"], result["modelUsage"]["other"]["inputTokens"]) == (1, 5)
+
+
+def test_the_result_says_how_things_stand_with_the_servers() -> None:
+    """As they were last: what was lost and did not come back has failed. A word on a server before
+    the preflight, or on one that is not listed, changes nothing."""
+
+    def said(server: str, status: McpStatus) -> SessionWarning:
+        return SessionWarning(warning_type="x", message="y", mcp_server=server, mcp_status=status)
+
+    servers = tuple(McpListing(name=name, status="connected") for name in ("a", "b", "c"))
+    listed = RunnerPreflight(
+        checks=(), tools=(), sandbox="none", workspace="/", mcp_servers=servers
+    )
+    log = Log()
+    early = apply(State(), log.journal.append(said("a", "failed")))
+    assert early.preflight is None
+    log.add(listed, said("a", "failed"), said("b", "failed"), said("b", "connected"))
+    log.add(said("z", "failed"))
+    result = build_result(log.state, Ending(subtype="success"), session_id="s", uuid="u")
+    assert result_json(result)["mcp_servers"] == [
+        {"name": "a", "status": "failed"},
+        {"name": "b", "status": "connected"},
+        {"name": "c", "status": "connected"},
+    ]

@@ -192,6 +192,17 @@ def test_a_command_that_only_reads_needs_no_rule(mode: str) -> None:
     assert not decide(moved, "Bash", "shell", shell("cd .", "cat x")).allowed
 
 
+@pytest.mark.parametrize(
+    "command", ["find x -follow", "find -L x", "ls -L x", "du -aL x", "tail -f x"]
+)
+def test_a_command_that_follows_links_or_never_ends_needs_a_rule(command: str) -> None:
+    """It shows what lies outside, or takes the time of the run."""
+    program = command.split()[0]
+    free = frozenset((program, "x"))
+    assert decide(spec(), "Bash", "shell", shell(f"{program} x", free=free)).allowed
+    assert not decide(spec(), "Bash", "shell", shell(command, free=free)).allowed
+
+
 def test_a_rule_about_reading_ends_what_commands_may_read_freely() -> None:
     """`cat` must not show what Read may not."""
     for rules in ({"disallowed_tools": ("Read(x)",)}, {"ask_tools": ("Read",)}):
@@ -241,7 +252,7 @@ def test_what_a_person_would_be_asked_is_denied(mode: str) -> None:
 def test_what_a_rule_wants_asked_can_be_asked_and_nothing_that_is_denied(
     mode: PermissionMode,
 ) -> None:
-    """A host may lift that denial, but in plan and dontAsk; none of another rule, and no removal."""
+    """A host may lift that denial, not in plan and dontAsk; nor one by a rule, nor a removal."""
     given = spec(
         permission_mode=mode,
         ask_tools=("Bash", "Read(secret)", "WebFetch"),

@@ -15,7 +15,7 @@ from runner.core.rules import (
     names,
     parse,
 )
-from runner.core.spec import TaskSpec
+from runner.core.spec import AgentSpec, TaskSpec
 
 PLACES = Places(workspace="/w", home="/home/u")
 
@@ -256,3 +256,14 @@ def test_some_rules_can_only_deny(text: str, why: str | None) -> None:
     """A value or a `*` over tools says too little to allow a call."""
     said = may_allow(parse(text))
     assert said is None if why is None else why in (said or "")
+
+
+def test_a_rule_for_an_agent_that_there_is_not_is_told() -> None:
+    """A misspelt one denies nothing; one with a wildcard means those it fits."""
+    agents = {"reviewer": AgentSpec(description="d", prompt="p")}
+    rules = ("Agent(revewer)", "Agent(rev*)", "Agent(general-purpose)", "Agent(zz*)")
+    spec = TaskSpec(name="t", prompt="p", model="m", agents=agents, disallowed_tools=rules)
+    assert advice(spec) == (
+        "`Agent(revewer)` never matches: the agents are general-purpose, reviewer",
+        "`Agent(zz*)` never matches: the agents are general-purpose, reviewer",
+    )

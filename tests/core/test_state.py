@@ -182,6 +182,24 @@ def test_a_denial_of_an_unknown_call_is_no_denial_of_the_open_reply() -> None:
     assert Log().reply(reply("", READ)).add(denied).state.denials == ()
 
 
+@pytest.mark.parametrize(("again", "count"), [("denied-by-rules", 1), ("approved", 0)])
+def test_a_call_that_is_decided_again_is_denied_once_or_not_at_all(again: str, count: int) -> None:
+    """After a kill before its answer; the last decision counts, and those on other calls stay."""
+
+    def decided(call_id: str, kind: str) -> PermissionCompleted:
+        return PermissionCompleted(
+            request_id="r", tool_call_id=call_id, result={"kind": kind}, reason="rule"
+        )
+
+    log = Log().reply(reply("", READ, EDIT))
+    for call_id, kind in ((EDIT.id, "denied-by-rules"), (READ.id, "denied-by-rules")):
+        log.add(decided(call_id, kind))
+    log.add(decided(READ.id, again), decided("unknown", "denied-by-rules"))
+    log.add(decided("unknown", again))
+    names = [denial["tool_use_id"] for denial in log.state.denials]
+    assert names == [EDIT.id, READ.id][: 1 + count]
+
+
 def test_an_outcome_without_words_is_an_empty_result() -> None:
     """A result from a log that holds neither result nor error reads as empty."""
     log = Log().reply(reply("", READ))

@@ -94,6 +94,18 @@ def test_arguments_that_cannot_be_read_are_an_attempt() -> None:
     assert log.settle().state.main.malformed_in_a_row == 0
 
 
+def test_an_object_that_fits_stays_when_a_later_one_does_not() -> None:
+    """The later one is an error; the completion stands on the earlier, until too many were wrong."""
+    log = new().reply(reply("", OUTPUT)).add(valid(OUTPUT.id)).settle()
+    log = log.reply(reply("", OUTPUT)).add(invalid(OUTPUT.id))
+    assert answers(log)[0].error.code == "output_mismatch"
+    log.settle()
+    assert (log.state.output, log.state.output_attempts, log.rule) == ({"ok": True}, 1, "ask")
+    for _ in range(4):
+        log.reply(reply("", OUTPUT)).add(invalid(OUTPUT.id)).settle()
+    assert log.rule == "output_given_up"
+
+
 def test_a_completion_without_an_object_is_rejected() -> None:
     """An attempt, an error, and the fact that it did not stand."""
     log = new().reply(done())
@@ -163,7 +175,7 @@ def test_without_a_schema_the_tool_is_unknown() -> None:
 
 def test_attempts_are_counted_over_a_kill_and_not_over_an_ending() -> None:
     """The next part of a session has all of them again, and no object."""
-    log = new().reply(reply("", OUTPUT)).add(invalid(OUTPUT.id), valid(OUTPUT.id)).settle()
+    log = new().reply(reply("", OUTPUT)).add(valid(OUTPUT.id), invalid(OUTPUT.id)).settle()
     killed = log.resumes()
     assert (killed.state.output, killed.state.output_attempts) == ({"ok": True}, 1)
     ended = killed.finishes().resumes()

@@ -21,8 +21,10 @@ from runner.core.events import (
     SessionCompactionStart,
     SessionError,
     SessionModelChange,
+    SessionResume,
     SessionUsageCheckpoint,
     SessionWarning,
+    SkillInvoked,
     SubagentCompleted,
     SubagentFailed,
     SubagentStarted,
@@ -46,6 +48,7 @@ from runner.core.subagents import (
     child_spec,
     child_state,
     depth,
+    label,
     narrowed,
     of_call,
     open_children,
@@ -434,3 +437,70 @@ def test_an_open_summary_of_a_sub_agent_is_closed() -> None:
     step = close(log.by("b", summary).state)
     assert isinstance(step, Say)
     assert [event.type for event in step.events] == ["session.compaction_complete"]
+
+
+# -- what binds it, what it is told ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("above", "own", "holds"),
+    [(None, None, None), (3, None, 3), (None, 4, 4), (3, 9, 3), (3, 2, 2)],
+)
+def test_the_smaller_cap_of_turns_holds(
+    above: int | None, own: int | None, holds: int | None
+) -> None:
+    """An agent has no more turns than the one above it may have."""
+    assert narrowed(task(max_turns=above), agent(max_turns=own), MODEL).max_turns == holds
+
+
+def test_what_a_skill_denies_its_user_it_denies_those_below() -> None:
+    """As long as it is in force; what it allows, it allows its user alone."""
+    skill = SkillInvoked(
+        name="careful",
+        path="/s",
+        content="Be careful.",
+        trigger="agent-invoked",
+        allowed_tools=("Write",),
+        disallowed_tools=("Bash(rm *)",),
+    )
+    log = family(disallowed_tools=("WebFetch",))
+    log.add(skill)
+    for child in ("a", "b"):
+        spec = child_spec(log.state, child)
+        assert (spec.allowed_tools, spec.disallowed_tools) == ((), ("WebFetch", "Bash(rm *)"))
+    assert child_spec(child_state(log.state, "a"), "b") == child_spec(log.state, "b")
+    log.by("a", replace(skill, disallowed_tools=("Edit",)))
+    assert "Edit" in child_spec(log.state, "b").disallowed_tools
+    assert "Edit" not in child_spec(log.state, "a").disallowed_tools
+
+
+def test_sub_agents_that_a_kill_left_open_are_told_that_the_run_goes_on() -> None:
+    """Once, each of them; one that has ended is not."""
+    log = family()
+    log.by("b", *turn_of(reply("Seen."), 0, "fake/other"), AssistantTurnEnd(turn_id="0", model="fake/other"))
+    log.by("b", replace(done_with(), tool_call_id="other"))
+    resumed = SessionResume(
+        session_id="session-1",
+        resume_time=log.journal.clock.now(),
+        event_count=9,
+        selected_model=MODEL,
+        carries=True,
+        note="Go on with the task.",
+        agents_note="Go on.",
+    )
+    state = log.add(resumed).state
+    notes = [child_state(state, one).note for one in ("a", "b")]
+    assert (state.note, notes) == ("Go on with the task.", ["Go on.", None])
+    told_ = log.by("a", UserMessage(content="Go on.", source="resume")).state
+    assert (told_.note, child_state(told_, "a").note) == ("Go on with the task.", None)
+
+
+def test_people_are_told_an_agent_by_its_name() -> None:
+    """With a number from the second of that name on; an id that nobody knows is shown as it is."""
+    log = family().by("c", begun("scout", call_id="again"))
+    assert [label(log.state, one) for one in ("a", "b", "c", "x")] == [
+        "scout",
+        "other",
+        "scout 2",
+        "x",
+    ]

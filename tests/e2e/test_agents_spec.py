@@ -151,7 +151,8 @@ def test_the_plan_lists_the_agents_with_tools_and_models(desk: Desk) -> None:
 
 
 def test_an_agent_without_money_for_its_dearer_model_is_not_asked(desk: Desk) -> None:
-    """The reservation is made at the price of its model; the run, which is cheaper, goes on."""
+    """Row 84: the reservation is made at the price of its model, and what does not fit is a tool
+    error; the run, which is cheaper, goes on."""
     desk.wire = "openai"
     keys = {"model": OWN, "pricing": priced(own=10, other=100_000), "max_budget_usd": 1}
     steps = [X(asks(subagent_type="scout")), D("without it")]

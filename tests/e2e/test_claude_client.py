@@ -278,6 +278,30 @@ def test_agents_of_the_host_are_checked_like_those_of_a_spec(desk: Desk) -> None
     assert re.search(r"initialize .*: agents", str(error))
 
 
+def test_a_sub_agent_that_the_host_defines_runs(desk: Desk) -> None:
+    """`agents` of the options: its prompt is asked, its turns say whose they are, and its answer is
+    the result of the call."""
+    scout = AgentDefinition(description="Looks.", prompt="You scout.", tools=["Bash"], maxTurns=2)
+    call = {"description": "look", "prompt": "Look around.", "subagent_type": "scout"}
+    steps = [X(("Agent", call)), X(("Bash", {"command": "echo hi"})), T("Seen."), T("All done.")]
+    with ModelServer(wire="anthropic", steps=steps) as server:
+        messages = asked("Say hi.", options_of(desk, server, agents={"scout": scout}))
+        requests = [request.body for request in server.requests]
+    result = messages[-1]
+    assert isinstance(result, ResultMessage), messages
+    assert (result.subtype, result.result) == ("success", "All done.")
+    assert "You scout." in json.dumps(requests[1]["system"])
+    assert [tool["name"] for tool in requests[1]["tools"]] == ["Bash"]
+    said = [m for m in messages if isinstance(m, AssistantMessage)]
+    (start,) = [
+        b for m in said for b in m.content if isinstance(b, ToolUseBlock) and b.name == "Agent"
+    ]
+    assert [m.parent_tool_use_id for m in said] == [None, start.id, None]
+    results = [b for m in messages if isinstance(m, UserMessage) for b in m.content]
+    answers = [b.content for b in results if isinstance(b, ToolResultBlock)]
+    assert "Seen." in json.dumps(answers)
+
+
 def test_the_host_is_asked_about_calls_that_no_rule_decides(desk: Desk) -> None:
     """It allows, denies with its words, or stops the run; what it cannot do is a denial."""
     files = ("allowed", "denied", "changed", "widened", "stopped")
@@ -319,13 +343,37 @@ def test_the_host_is_asked_about_calls_that_no_rule_decides(desk: Desk) -> None:
     assert kinds == ["approved", "approved", *["denied-interactively-by-user"] * 4]
 
 
+def test_skills_of_the_host_are_those_that_load(desk: Desk) -> None:
+    """They come with the initialisation, and one that is not there stops the run."""
+    desk.script([T("x"), T("y")])
+    for name in ("one", "two"):
+        desk.write(f".claude/skills/{name}/SKILL.md", f"---\ndescription: {name}\n---\nbody\n")
+    init = asked("a", options_of(desk, None, skills=["two"], setting_sources=["project"]))[0]
+    assert init.data["skills"] == ["two"]
+    *_, error = asked("a", options_of(desk, None, skills=["no"], setting_sources=["project"]))
+    assert "skills: no" in str(error)
+
+
+def test_the_model_of_the_beginning_comes_back(desk: Desk) -> None:
+    """`set_model` without a name is the one that the session began with."""
+    desk.script([T("one"), T("two")])
+    other = desk.folder / "other.yaml"
+    other.write_text("replies: [{text: else}]\n")
+
+    async def talk(client: ClaudeSDKClient) -> list[Any]:
+        await client.set_model(f"scripted:{other}")
+        first = await answer(client, "a")
+        await client.set_model()
+        return [first[-1].result, (await answer(client, "b"))[-1].result]
+
+    assert talked(options_of(desk, None), talk) == ["else", "one"]
+
+
 @pytest.mark.parametrize("mode", ["bypassPermissions", "plan"])
 def test_the_host_is_asked_where_a_rule_or_a_hook_wants_it(desk: Desk, mode: str) -> None:
     """Also where the mode allows all; not in mode plan, and not about what is denied."""
     words = ("touch", "mkdir", "rm", "npm")
-    calls = [X(("Bash", {"command": f"{word} new"})) for word in words]
     desk.script([X(*[("Bash", {"command": f"{word} new"}) for word in words]), T("well")])
-    assert len(calls) == len(words)
     asks = 'printf \'{"hookSpecificOutput": {"permissionDecision": "ask"}}\''
     hook = {"matcher": "Bash", "hooks": [{"type": "command", "command": asks, "if": "Bash(rm *)"}]}
     spec = desk.spec(
@@ -436,7 +484,9 @@ def test_requests_that_mean_nothing_get_an_error(desk: Desk) -> None:
         request("rewind_files"),
         request("set_permission_mode", mode="auto"),
         request("set_permission_mode", mode="lax"),
-        request("set_model"),
+        request("set_model", model=7),
+        request("initialize", skills=["a"]),
+        request("initialize", systemPromptSnapshot=True, forwardSubagentText=True),
         HELLO,
         request("initialize", agents={"a": {}}),
     ]
@@ -451,7 +501,11 @@ def test_requests_that_mean_nothing_get_an_error(desk: Desk) -> None:
         ("set_permission_mode", "error"),
         ("set_model", "error"),
         ("initialize", "error"),
+        ("initialize", "error"),
+        ("initialize", "error"),
     ]
+    assert responses[-3]["error"].startswith("skills are not taken from the host program")
+    assert responses[-2]["error"] == "`systemPromptSnapshot` is not supported by autopilot"
     assert responses[2]["error"] == "the request `rewind_files` is not supported by autopilot"
     assert done.returncode == 0
 

@@ -129,6 +129,7 @@ def test_a_slow_call_a_dead_server_and_floods_are_error_results(desk: Desk) -> N
     assert "whether the call had its effect is not known" in died[2]
     assert again == ("slow", True, "waited")
     assert {"mcp_server_lost", "mcp_server_back"} <= set(warnings(played))
+    assert played.result["mcp_servers"] == [{"name": "odd", "status": "connected"}]
     log = next(played.folder.glob("mcp/odd.log"))
     assert log.stat().st_size == 1024 * 1024
     assert played.exit_code == 0

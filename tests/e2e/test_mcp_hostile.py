@@ -15,7 +15,7 @@ from tests.servers import D, X
 
 pytestmark = pytest.mark.warm
 
-LOOK = ("mcp__raw__look", {})
+LOOK: tuple[str, dict[str, Any]] = ("mcp__raw__look", {})
 
 
 def raw(how: str, **more: Any) -> dict[str, Any]:
@@ -36,6 +36,7 @@ def play(desk: Desk, how: str, calls: int = 1, **keys: Any) -> Played:
     [
         ("garbage", (True, "after the noise")),
         ("notify", (True, "after the flood")),
+        ("restless", (True, "after the flood")),
         ("latin", (True, "caf\N{REPLACEMENT CHARACTER}")),
         ("closed", (False, "the MCP server raw says: the shop is closed")),
         (
@@ -52,7 +53,7 @@ def test_noise_is_left_aside(desk: Desk, how: str, expected: tuple[bool, str]) -
     and requests to this side: the call has its answer, and the server is still there."""
     played = play(desk, how, calls=2)
     assert [(ok, text) for _, ok, text in answers(played)[:2]] == [expected] * 2
-    assert "mcp_server_lost" not in warnings(played)
+    assert not {"mcp_server_lost", "mcp_tool_withdrawn"} & set(warnings(played))
     assert played.exit_code == 0
 
 
@@ -154,4 +155,5 @@ def test_a_server_that_dies_again_and_again_is_given_up(desk: Desk) -> None:
     assert "the MCP server raw is not there" in told[4]
     lost = [w for w in played.of("session.warning") if w["warningType"] == "mcp_server_lost"]
     assert len(lost) == 4
+    assert played.result["mcp_servers"] == [{"name": "raw", "status": "failed"}]
     assert played.exit_code == 0

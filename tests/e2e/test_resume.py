@@ -138,13 +138,14 @@ def test_a_running_session_is_refused_and_goes_on(desk: Desk) -> None:
 
 
 def test_continue_takes_the_newest_session_of_the_same_folder(desk: Desk) -> None:
-    """Row 49: neither an older one of this workspace, nor a newer one of another."""
+    """Row 49: no older one of this workspace, and no newer one of another, or of another task."""
     script: list[ScriptStep] = [T("half"), D("done")]
     for name in ("old", "new"):
         go(desk, script, "--session-id", name, max_autopilot_continues=0)
     (desk.folder / "other").mkdir()
     go(desk, script, "--session-id", "other", max_autopilot_continues=0, workspace="other")
-    before = {name: log_of(session(desk, name)) for name in ("old", "other")}
+    go(desk, script, "--session-id", "task", max_autopilot_continues=0, name="another")
+    before = {name: log_of(session(desk, name)) for name in ("old", "other", "task")}
     assert go(desk, script, "--continue", "--output-format", "json").exit_code == 0
     assert {name: log_of(session(desk, name)) for name in before} == before
     assert [e["type"] for e in log_of(session(desk, "new"))].count("session.resume") == 1
@@ -169,7 +170,7 @@ def test_a_fork_has_an_id_of_its_own(desk: Desk) -> None:
         (["--resume", "nobody"], "no session `nobody` in"),
         (["--resume", "ab"], "`ab` is the beginning of 2 ids: abc-1, abd-1"),
         (["--resume", "../abc-1"], "no session `../abc-1` in"),
-        (["--continue"], "no session of the workspace"),
+        (["--continue"], "no session of the task `task` in the workspace"),
         (["--resume", "abc-1", "--continue"], "exclude each other"),
         (["--fork"], "--fork needs --resume or --continue"),
         (["--resume", "abc-1", "--session-id", "x"], "leave it out, or add --fork"),
@@ -186,6 +187,8 @@ def test_a_session_that_cannot_be_meant_is_a_usage_error(
     refused = desk.call("run", "task.yaml", *options)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert words in " ".join(refused.stderr.split())
+    is_about_options = words.startswith(("exclude", "--fork", "leave"))
+    assert ("Usage:" in refused.stderr) == is_about_options  # else the mistake is elsewhere
     assert [path for path in desk.home.rglob("*") if path.is_file()] == []
 
 

@@ -169,6 +169,7 @@ def test_off_needs_a_reason_which_stands_in_the_result(desk: Desk) -> None:
         ({"network": []}, "the list of hosts is empty"),
         ({"network": ["http://mirror.test"]}, "is no host"),
         ({"network": ["1.2.3.4.5"]}, "is no host"),
+        ({"network": ["0x7f.1"]}, "is no host"),
         ({"network": ["mirror.test:99999"]}, "no such port"),
         ({"network": "denied"}, "expected one of deny, allow"),
         ({"modus": "auto"}, "mode"),

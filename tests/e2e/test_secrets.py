@@ -265,8 +265,15 @@ def test_sec1_no_spec_can_give_them_away(desk: Desk, line: str) -> None:
     ],
 )
 def test_sec3_file_tools_refuse_proc(desk: Desk, call: tuple[str, dict[str, str]]) -> None:
-    """Also when the spec opens everything there is."""
-    played = desk.play([X(call), D("done")], permission_mode="default", add_dirs=["/proc"])
+    """Also when a link in the workspace leads there; no spec can add it to the roots."""
+    (desk.workspace / "link").symlink_to("/proc")
+    linked = {key: value.replace("/proc", "link") for key, value in call[1].items()}
+    played = desk.play([X((call[0], linked)), D("done")], permission_mode="default")
+    assert "system path" in played.tool_errors()[0]
+    refused = desk.call("validate", str(desk.spec(add_dirs=["/proc"])))
+    assert (refused.returncode, "a folder of the kernel" in refused.stderr) == (2, True)
+    desk = Desk(folder=desk.folder / "again")
+    played = desk.play([X(call), D("done")], permission_mode="default")
     (error,) = played.tool_errors()
     assert "/proc" in error
 

@@ -40,7 +40,7 @@ def described(request: dict[str, Any]) -> str:
 
 
 def test_a_request_has_the_description_and_the_text_only_after_its_use(tmp_path: Path) -> None:
-    """The text comes as the result of the call, with its arguments; the tools stay the same."""
+    """Row 115: it comes as the result of the call, with its arguments; the tools stay the same."""
     desk = stocked(tmp_path, wire="openai")
     played = desk.play([X(USE), D("done")])
     assert played.exit_code == 0

@@ -170,15 +170,14 @@ def test_all_that_is_slow_after_the_time_is_up_shares_one_grace(desk: Desk) -> N
     lingering = f"trap '' TERM; {sys.executable} {ODD}; sleep 60"
     played = desk.play(
         [BUSY],
-        timeout="6s",
+        timeout="10s",
         limits={"shutdown_grace": "2s"},
         verify=["sleep 60"],
         hooks={"SessionEnd": [{"hooks": [{"type": "command", "command": "sleep 60"}]}]},
         mcp_servers={"odd": {"command": "bash", "args": ["-c", lingering]}},
     )
-    assert played.of("abort"), played.stderr
     (stopped,) = [event["timestamp"] for event in played.log if event["type"] == "abort"]
     took = datetime.fromisoformat(played.log[-1]["timestamp"]) - datetime.fromisoformat(stopped)
     assert (played.exit_code, played.result["verification"]["status"]) == (9, "failed")
-    assert played.of("hook.end")[0]["success"] is False
+    assert [end["success"] for end in played.of("hook.end")] == [False]
     assert took.total_seconds() < 4

@@ -49,6 +49,14 @@ def test_an_object_that_fits_is_the_result(desk: Desk) -> None:
     assert (played.result["num_tool_turns"], played.result["num_nudges"]) == (1, 0)
 
 
+def test_the_last_object_that_fits_is_the_result(desk: Desk) -> None:
+    """A better one takes its place; one that does not match the schema is an error and does not."""
+    later = {"ok": False}
+    played = task(desk).play([S(OK), S(later), S(BAD), D("done")])
+    assert (played.exit_code, played.result["structured_output"]) == (0, later)
+    assert len(played.tool_errors()) == 1
+
+
 def test_five_attempts_are_all(desk: Desk) -> None:
     """Exit 5, and the last error is named."""
     played = task(desk).play([S(BAD)] * 5, max_autopilot_continues=0, max_turns=1)

@@ -204,3 +204,5 @@ def test_a_killed_run_goes_on_in_the_middle_of_a_sub_agent(desk: Desk) -> None:
     assert [e["success"] for e in ends] == [True, False, True, True, True]
     assert ends[1]["error"]["code"] == "interrupted"
     assert ends[3]["result"]["content"] == "I was interrupted."
+    heard = [e for e in events if e["type"] == "user.message" and "killed" in e["data"]["content"]]
+    assert ["agentId" in e for e in heard] == [True, False]

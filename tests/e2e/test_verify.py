@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.e2e.desk import Desk
@@ -130,3 +132,14 @@ def test_without_checks_nothing_is_verified(desk: Desk) -> None:
     """No `verify`: the result says so."""
     played = desk.play([D("done")])
     assert played.result["verification"] == {"status": "not_configured", "checks": []}
+
+
+def test_a_check_is_run_by_no_shell_that_the_agent_made(desk: Desk) -> None:
+    """Not even where the search path leads into the workspace, as in a virtual environment."""
+    fake = desk.write(".venv/bin/bash", "#!/bin/sh\nexit 0\n")
+    fake.chmod(0o755)
+    path = f"{fake.parent}:{os.environ['PATH']}"
+    played = desk.play(
+        [D("done"), D("done"), D("done")], **EDITS, verify=["false"], env={"set": {"PATH": path}}
+    )
+    assert played.exit_code == 8

@@ -18,6 +18,7 @@ from runner.core.events import (
     ToolError,
     ToolExecutionComplete,
     ToolExecutionPartialResult,
+    ToolExecutionProgress,
     ToolExecutionStart,
 )
 from runner.core.messages import ToolCall, ToolResult
@@ -363,17 +364,22 @@ def test_a_spilled_output_that_is_gone_is_the_tools_failure(tmp_path: Path) -> N
 
 
 def test_progress_is_shown_and_not_kept() -> None:
-    """Pieces of output are on the stream with their call, and not on the log."""
+    """Pieces of output, and how far a tool is, are on the stream with their call, and not on the
+    log."""
 
     async def talk(arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         context.on_progress("half way")
+        context.on_status("1 of 2")
         return ToolOutput(content="ok")
 
     stage = play_out(set_stage([reply("", call("Bash")), done()], tools=(tool(talk),)))
     assert stage.events(ToolExecutionPartialResult) == [
         ToolExecutionPartialResult(tool_call_id="Bash-1", partial_output="half way")
     ]
-    assert "tool.execution_partial_result" not in stage.types
+    assert stage.events(ToolExecutionProgress) == [
+        ToolExecutionProgress(tool_call_id="Bash-1", progress_message="1 of 2")
+    ]
+    assert not {"tool.execution_partial_result", "tool.execution_progress"} & set(stage.types)
 
 
 # -- a log that cannot be written ------------------------------------------------------------

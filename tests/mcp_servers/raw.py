@@ -93,10 +93,14 @@ def called(number: int) -> None:
             send({"jsonrpc": "2.0", "id": number + 1000, "result": {}})
             send({"jsonrpc": "2.0", "id": "no", "error": {"code": 1, "message": "x"}})
             answer(number, text("after the noise"))
-        case "notify":
-            for n in range(20_000):
-                params = {"level": "info", "data": f"number {n}"}
-                send({"jsonrpc": "2.0", "method": "notifications/message", "params": params})
+        case "notify" | "restless":
+            told = {
+                "notify": ("notifications/message", {"level": "info", "data": "x"}, 20_000),
+                "restless": ("notifications/tools/list_changed", {}, 2000),
+            }
+            method, params, count = told[HOW]
+            for _ in range(count):
+                send({"jsonrpc": "2.0", "method": method, "params": params})
             answer(number, text("after the flood"))
         case "blobs":
             answer(number, {"content": list(blobs())})

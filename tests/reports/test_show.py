@@ -15,6 +15,7 @@ from runner.core.events import (
     Record,
     SessionError,
     SessionInfo,
+    SessionResume,
     SessionWarning,
     ToolContent,
     ToolExecutionComplete,
@@ -140,6 +141,17 @@ def test_long_results_are_cut_and_say_so() -> None:
             ["", "error      quota: no credit"],
         ),
         (Abort(reason="user_initiated", cause="SIGINT"), ["", "stopped    SIGINT"]),
+        (
+            SessionResume(
+                session_id="s",
+                resume_time="now",
+                event_count=1,
+                selected_model="m",
+                carries=True,
+                note="",
+            ),
+            ["", "resumed    now"],
+        ),
     ],
 )
 def test_what_went_wrong_has_its_own_line(event: Event, lines: list[str]) -> None:
@@ -176,7 +188,7 @@ def test_a_moment_is_the_state_after_that_many_lines() -> None:
         "  cost       $0.0053",
         "  left       5 tool-use turns, $0.4947, 5 nudges",
         "  history    1 message",
-        "  open turn  0",
+        "  open turn  1",
         "  pending    Read a.py (not started)",
         "  next       run the next batch (rule `tools_pending`: the reply asks for tools)",
     ]

@@ -70,7 +70,8 @@ def test_every_text_belongs_to_a_tool(bench: Bench) -> None:
     used.add("Agent.general-purpose")
     specs.append(no_skills().spec)
     specs.append(ToolSearch((), descriptions(), {}).spec)
-    used |= {"Skill.none", "Skill.text", "ToolSearch.none"}
+    used |= {"Skill.none", "Skill.text", "ToolSearch.none", "ToolSearch.more"}
+    used |= {"ToolSearch.unknown"}
     for spec in specs:
         used |= {spec.name, *(f"{spec.name}.{key}" for key in spec.input_schema["properties"])}
     assert used == set(descriptions())

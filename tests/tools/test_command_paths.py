@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ from runner.adapters.shell_syntax import shell_script
 from runner.core.subjects import ShellCall
 from runner.tools.command_paths import MAX_ENTRIES, Judgement
 from runner.tools.paths import Roots
+from tests.tools.bench import Bench
 
 
-def call(workspace: Path, command: str) -> ShellCall:
+def call(workspace: Path, command: str, search_path: str = "/usr/bin:/bin") -> ShellCall:
     """What rules see of the command."""
     kept = workspace / "kept"
     protected = lambda path: "a test" if path.is_relative_to(kept) else None  # noqa: E731
@@ -21,6 +23,7 @@ def call(workspace: Path, command: str) -> ShellCall:
         roots=Roots(workspace=workspace, protected=protected),
         cwd=workspace,
         home="/home/u",
+        search_path=search_path,
         parse=shell_script,
     ).call()
 
@@ -119,3 +122,45 @@ def test_a_folder_too_large_to_be_looked_at_may_hold_anything(
     for name in "bcd":
         (workspace / "src" / name).touch()
     assert "src" not in call(workspace, "rm -r src").edits
+
+
+@pytest.mark.parametrize(
+    ("entry", "command", "is_free"),
+    [
+        ("bin", "ls src", True),
+        ("bin", "cat src", False),
+        ("bin", "echo src", True),
+        ("bin", "cp src/x bin/ls && ls src", False),
+        ("bin", "mv src/tools bin && ls src", False),
+        ("bin", "touch src/y && ls src", True),
+        ("src", "cat src", True),
+    ],
+)
+def test_a_program_that_the_work_brings_is_not_taken_for_the_usual_one(
+    workspace: Path, entry: str, command: str, is_free: bool
+) -> None:
+    """Nor one that another part of the command may put there."""
+    (workspace / "bin").mkdir()
+    (workspace / "bin" / "cat").touch()
+    (workspace / "bin" / "echo").touch()
+    for search_path in (f"{workspace}/{entry}:/usr/bin:/bin", f"{entry}:/usr/bin:/bin"):
+        assert ("src" in call(workspace, command, search_path).free) == is_free
+    assert (
+        "src" in call(workspace, command, f"/usr/bin:/bin:{workspace}/{entry}").free
+        or "&&" in command
+    )
+
+
+def test_reading_runs_no_program_of_the_workspace(workspace: Path) -> None:
+    """Whatever the search path says, ripgrep and bash are those of the machine."""
+    for name in ("rg", "bash"):
+        file = workspace / "src" / name
+        file.write_text(f'#!/bin/sh\necho {name} >> {workspace}/ran\nexec /usr/bin/{name} "$@"\n')
+        file.chmod(0o755)
+    env = {"PATH": f"src:{workspace}/src:{os.environ['PATH']}"}
+    spill_dir = workspace.parent / "spill"
+    spill_dir.mkdir()
+    bench = Bench(workspace=workspace, spill_dir=spill_dir, env=env)
+    assert bench.text("Grep", pattern="exec").split() == ["src/bash", "src/rg"]
+    assert bench.text("Bash", command="pwd") == str(workspace)
+    assert not (workspace / "ran").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,6 @@ def call(tool: ToolSearch, spill: Path, **arguments: Any) -> ToolOutput:
     ("query", "strategy", "tools"),
     [
         (f"select:{SEND.name},{FIND.name}", "select", (SEND, FIND)),
-        (f"select:{FIND.name},mcp__docs__nothing", "select", (FIND,)),
         ("send", "keywords", (SEND,)),
     ],
 )
@@ -110,3 +110,20 @@ def test_the_request_for_permission_shows_the_search() -> None:
         "toolDescription": tool.spec.description,
         "args": {"query": "find"},
     }
+
+
+def test_names_that_are_not_loaded_are_told(tmp_path: Path) -> None:
+    """Those beyond what one search loads, and those that nothing has."""
+    tools = [replace(FIND, name=f"mcp__docs__t{n}") for n in range(7)]
+    query = "select:" + ",".join([tools[0].name, "mcp__docs__nothing", *(t.name for t in tools)])
+    lines = call(built(*tools), tmp_path, query=query).content.splitlines()
+    assert [json.loads(line)["name"] for line in lines[:5]] == [t.name for t in tools[:5]]
+    assert lines[5:] == [
+        "Not loaded, because there were more names than one search loads: mcp__docs__t5, "
+        "mcp__docs__t6. Search for them again.",
+        "No tool that is kept back is called: mcp__docs__nothing.",
+    ]
+    one = call(
+        built(*tools), tmp_path, query=f"select:{tools[0].name},{tools[1].name}", max_results=1
+    )
+    assert one.content.splitlines()[1].startswith("Not loaded, because there were more names")

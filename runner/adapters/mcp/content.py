@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from runner.adapters.mcp.listing import plain
+
 
 def text_of(result: Mapping[str, Any]) -> str:
     """The answer of a call, in the protocol's own words, as text.
@@ -18,6 +20,12 @@ def text_of(result: Mapping[str, Any]) -> str:
     if not blocks and structured is not None:
         return json.dumps(structured, ensure_ascii=False, indent=2)
     return "\n".join(blocks) or "(the server gave an empty answer)"
+
+
+def how_far(done: float, total: float | None, message: str | None) -> str:
+    """What a server says of its progress, on one line."""
+    of = "" if total is None else f" of {total:g}"
+    return " ".join(plain(f"{done:g}{of} {message or ''}", 500).split())
 
 
 def _block(block: Mapping[str, Any]) -> str:

@@ -102,9 +102,12 @@ def _unfit(name: str, full: str, schema: Any) -> str | None:
         return "its input schema describes no object"
     if is_deeper(schema, MAX_SCHEMA_DEPTH):
         return f"its input schema is nested deeper than {MAX_SCHEMA_DEPTH}"
-    if len(json.dumps(schema)) > MAX_SCHEMA_BYTES:
-        return f"its input schema is longer than {MAX_SCHEMA_BYTES // 1024} KiB"
-    return None
+    try:
+        size = len(json.dumps(schema, allow_nan=False))
+    except ValueError:  # no provider could read the request
+        return "its input schema holds a number that JSON has not"
+    too_long = f"its input schema is longer than {MAX_SCHEMA_BYTES // 1024} KiB"
+    return too_long if size > MAX_SCHEMA_BYTES else None
 
 
 def _spec(full: str, one: Mapping[str, Any]) -> ToolSpec:

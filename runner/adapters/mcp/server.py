@@ -14,12 +14,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from runner import __version__
-from runner.adapters.mcp.content import text_of
+from runner.adapters.mcp.content import how_far, text_of
 from runner.adapters.mcp.failure import answered, is_end, of_a_server, of_the_wire, reason
 from runner.adapters.mcp.listing import Listing, full_name, listing, plain
 from runner.adapters.mcp.stdio import Program, said_last
 from runner.adapters.mcp.transport import transport
 from runner.adapters.sandbox.walls import Enclosure
+from runner.core.events import McpStatus
 from runner.core.spec import McpServerSpec
 from runner.ports import ToolContext, ToolFailure, ToolOutput
 
@@ -34,6 +35,9 @@ MAX_INSTRUCTIONS_BYTES = 2048
 MAX_PAGES = 50
 """How many pages of its tools a server may have."""
 
+PROGRESS_S = 0.1
+"""How often a call's progress is shown at most, however often the server tells it."""
+
 Status = Literal["pending", "connected", "failed", "needs-auth"]
 
 
@@ -42,14 +46,15 @@ class Server:
     """A server of the spec, with the variables filled in.
 
     `program` is what to start for one that runs here. `tell` is told what a person should know:
-    the type of a warning and its text. `first` is what the server had when the run began, and
-    `gone` why some of it must not be called any more.
+    the type of a warning, its text, and how things stand with the server when that is new. `first`
+    is what the server had when the run began, and `gone` why some of it must not be called any
+    more.
     """
 
     name: str
     spec: McpServerSpec
     start_s: float
-    tell: Callable[[str, str], None]
+    tell: Callable[[str, str, McpStatus | None], None]
     program: Program | None = None
     enclosure: Enclosure | None = None
     status: Status = "pending"
@@ -76,7 +81,7 @@ class Server:
             self._up.clear()
             if self.first is None:  # it never was there: a second try would only cost time
                 break
-            self.tell("mcp_server_lost", f"the MCP server {self.name} is lost: {problem}")
+            self.tell("mcp_server_lost", f"the MCP server {self.name} is lost: {problem}", "failed")
         self.status, self.problem = "needs-auth" if self._asks() else "failed", problem
         self._settled.set()
         self._up.set()
@@ -94,9 +99,13 @@ class Server:
         """
         import mcp  # noqa: PLC0415  # takes a second to load: for specs with servers only
 
+        now, told = asyncio.get_running_loop().time, 0.0
+
         async def progress(done: float, total: float | None, message: str | None) -> None:
-            of = "" if total is None else f" of {total:g}"
-            context.on_progress(plain(f"{done:g}{of} {message or ''}", 500) + "\n")
+            nonlocal told
+            if now() - told >= PROGRESS_S:
+                told = now()
+                context.on_status(how_far(done, total, message))
 
         async with asyncio.timeout(context.timeout_s):
             await self._up.wait()
@@ -244,9 +253,9 @@ class Server:
             self.instructions = plain(client.instructions or "", MAX_INSTRUCTIONS_BYTES)
             self.version = client.server_info.version if client.server_info else ""
             for line in found.left_out:
-                self.tell("mcp_tool_left_out", f"MCP server {self.name}: {line}")
+                self.tell("mcp_tool_left_out", f"MCP server {self.name}: {line}", None)
         else:
-            self.tell("mcp_server_back", f"the MCP server {self.name} is there again")
+            self.tell("mcp_server_back", f"the MCP server {self.name} is there again", "connected")
             self._compare(found)
         self.status = "connected"
         self._settled.set()
@@ -261,7 +270,7 @@ class Server:
             what = "changed" if tool.spec.name in now else "is gone"
             self.gone[tool.spec.name] = f"the server says that it {what} since the run began"
             text = f"{tool.spec.name} {what} since the run began: it is not called any more"
-            self.tell("mcp_tool_withdrawn", text)
+            self.tell("mcp_tool_withdrawn", text, None)
         self._compared.set()
 
     def _failure(self, error: Any) -> str:

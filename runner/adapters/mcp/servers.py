@@ -32,7 +32,7 @@ class Servers:
             await server.settled()
 
     async def close(self, within_s: float) -> None:
-        """End all of them; what has not ended by itself within this time is killed. Never raises."""
+        """End all of them; what has not ended by itself by then is killed. Never raises."""
         self._cancel()
         group, self._group = self._group, None
         if group is None:

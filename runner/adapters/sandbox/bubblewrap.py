@@ -27,6 +27,7 @@ from runner.adapters.sandbox.walls import (
     name_service_files,
     nothing_to_remark,
     set_inside,
+    shell,
 )
 
 OURS = Path(__file__).resolve().parent
@@ -66,7 +67,14 @@ class Bubblewrap:
             door = str(_door_inside())
             command = (sys.executable, "-I", "-S", str(SHIM), "door", door, *command)
         if tally_fd is not None:
-            watcher = ("bash", "--norc", "--noprofile", "-c", WATCH, "bash")
+            watcher = (
+                shell(),
+                "--norc",
+                "--noprofile",
+                "-c",
+                WATCH,
+                "bash",
+            )
             command = (*watcher, str(tally_fd), str(rlimits.MAX_PROCESSES), *command)
         bwrap = (self.program, *self._arguments(cwd), "--seccomp", "9", "--", *command)
         return Launch(argv=("/bin/sh", "-c", OUTER, str(self.filter_file), *bwrap), env=inside)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -93,6 +95,8 @@ for what they name may lie where the agent can write."""
 
 MAX_HOMES = 200
 
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walls:
@@ -119,6 +123,16 @@ class Launch:
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
+
+
+@cache
+def shell() -> str:
+    """The bash that runs what the spec and the model say: the system's own, if it has one.
+
+    The search path of commands may lead into the workspace first, as that of a virtual environment
+    there does; a `bash` that the agent put into it would pass every check.
+    """
+    return shutil.which("bash", path=SYSTEM_PATH) or "bash"
 
 
 def nothing_to_remark() -> tuple[str, ...]:

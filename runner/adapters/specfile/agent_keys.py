@@ -132,8 +132,8 @@ AGENT = Record(
         Key(
             name="maxTurns",
             reader=Whole(minimum=1),
-            means="Cap on its turns that use tools; unset: `max_turns`, which it counts for "
-            "itself.",
+            means="Cap on its turns that use tools, which it counts for itself. The `max_turns` of "
+            "who starts it holds too.",
             example=10,
             field="max_turns",
         ),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from runner.adapters.specfile.mcp_keys import SERVER
 from runner.adapters.specfile.output_schema import inline
-from runner.adapters.specfile.problem import At, Invalid, shown
+from runner.adapters.specfile.problem import At, Invalid, Source, SpecError, shown
 from runner.adapters.specfile.records import key
 from runner.adapters.specfile.shapes import ListOf, MapOf, Record
 from runner.adapters.specfile.types import (
@@ -22,9 +24,12 @@ from runner.adapters.specfile.types import (
     mismatch,
 )
 from runner.adapters.specfile.words import OWN_TOOL, TOOLS
-from runner.adapters.specfile.yaml_document import Fields, Node
+from runner.adapters.specfile.yaml_document import Fields, Node, parse
 from runner.core.messages import CONTROL_TOOLS
 from runner.core.spec import CustomToolSpec
+
+HOST: Final = "the host program"
+"""Where a tool is defined that stands in no spec."""
 
 _DOTTED = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
 
@@ -51,6 +56,20 @@ def unplaced(tools: Mapping[str, CustomToolSpec]) -> Mapping[str, CustomToolSpec
     return {name: replace(tool, source="") for name, tool in tools.items()}
 
 
+def read_host_tool(name: str, description: str, input_schema: Mapping[str, Any]) -> CustomToolSpec:
+    """A tool of a host program, judged as one in a spec is. Raises `SpecError`, and `TypeError` for
+    what JSON cannot hold."""
+    keys = {"description": description, "input_schema": dict(input_schema), "command": [HOST]}
+    source = Source(name="tools", folder=Path(), numbered=False)
+    tree, problems = parse(json.dumps({name: keys}).encode(), source)
+    at = At("tools", problems)
+    read = None if tree is None else CUSTOM_TOOLS.read(tree, at)
+    if at.problems or read is None:
+        raise SpecError(at.problems)
+    tool: CustomToolSpec = read[name]
+    return replace(tool, command=(), source=HOST)
+
+
 def _function(text: str) -> Refusal | None:
     if re.fullmatch(f"{_DOTTED}:{_DOTTED}", text):
         return None
@@ -75,7 +94,7 @@ class InputSchema:
 
     def schema(self) -> Schema:
         """See the protocol."""
-        return {"type": "object", "properties": {"type": {"const": "object"}}, "required": ["type"]}
+        return {"type": "object"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

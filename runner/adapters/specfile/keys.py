@@ -140,7 +140,7 @@ TASK = Record(
         key(
             "setting_sources",
             ListOf(item=Choice(options=("project",), planned=("user", "local")), what="sources"),
-            "Whose instruction files load (CLAUDE.md, AGENTS.md). `[]`: none.",
+            "Whose files load: instructions (CLAUDE.md, AGENTS.md), skills, sub-agents. `[]`: none.",
             [],
         ),
         key(

@@ -28,7 +28,8 @@ def _host(text: str) -> Refusal | None:
     try:
         ipaddress.ip_network(rest.strip("[]"))
     except ValueError:
-        if re.fullmatch(r"[\d./:]+", rest) or not re.fullmatch(_NAME, rest):
+        last = rest.rpartition(".")[2].lower()  # `0x7f.1` is an address to some
+        if re.fullmatch(r"[\d./:]+|(0x[0-9a-f]*|\d+)", last) or not re.fullmatch(_NAME, rest):
             return f"{shown(text)} is no host", _HOST_HINT
     return None
 

@@ -279,6 +279,8 @@ class ExistingPath:
             found = False
         if found and path == path.parent:
             return at.refuse(node.mark, "the root of the file system", "name a folder below it")
+        if found and self.kind == "folder" and path.parts[1] in ("proc", "sys", "dev"):
+            return at.refuse(node.mark, "a folder of the kernel", "tools never open it")
         if found:
             return str(path)
         hint = "a relative path starts at the folder of the file it is written in"

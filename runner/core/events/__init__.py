@@ -52,12 +52,14 @@ from runner.core.events.live import (
     SessionIdle,
     SessionUsageInfo,
     ToolExecutionPartialResult,
+    ToolExecutionProgress,
 )
 from runner.core.events.own import (
     Canary,
     Check,
     McpListing,
     McpPin,
+    McpStatus,
     PriceListing,
     ProtectedChange,
     RunnerLogRecovered,
@@ -132,6 +134,7 @@ __all__ = [
     "HookStart",
     "McpListing",
     "McpPin",
+    "McpStatus",
     "ModelCallFailure",
     "PermissionCompleted",
     "PermissionRequested",
@@ -174,6 +177,7 @@ __all__ = [
     "ToolError",
     "ToolExecutionComplete",
     "ToolExecutionPartialResult",
+    "ToolExecutionProgress",
     "ToolExecutionStart",
     "ToolListing",
     "ToolRequest",
@@ -232,6 +236,7 @@ Ephemeral = (
     | AssistantMessageDelta
     | AssistantReasoningDelta
     | ToolExecutionPartialResult
+    | ToolExecutionProgress
     | ModelCallFailure
     | RunnerHeartbeat
 )

@@ -74,6 +74,15 @@ class ToolExecutionPartialResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolExecutionProgress:
+    """How far a running tool says it is, in a line."""
+
+    type: ClassVar = "tool.execution_progress"
+    tool_call_id: str
+    progress_message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCallFailure:
     """One attempt of a model call failed; a retry may follow inside the same turn."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, ClassVar, Literal
 
@@ -37,6 +37,9 @@ class ToolListing:
     read_only: bool
 
 
+McpStatus = Literal["connected", "failed", "needs-auth"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpPin:
     """A tool of an MCP server, and the hash of what the server said of it."""
@@ -54,13 +57,20 @@ class McpListing:
     """
 
     name: str
-    status: Literal["connected", "failed", "needs-auth"]
+    status: McpStatus
     required: bool = False
     error: str | None = None
     version: str | None = None
     sandbox: Literal["namespaces", "landlock", "process"] | None = None
     sandbox_reason: str | None = None
     tools: tuple[McpPin, ...] = ()
+
+
+def with_status(
+    servers: tuple[McpListing, ...], name: str | None, status: McpStatus
+) -> tuple[McpListing, ...]:
+    """The servers, one of which stands otherwise now."""
+    return tuple(replace(one, status=status) if one.name == name else one for one in servers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

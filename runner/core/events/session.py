@@ -31,7 +31,8 @@ class SessionStart:
 class SessionResume:
     """The session goes on. `carries` says whether what was spent and counted so far still counts.
 
-    `note` is what the model is told once the open turn is closed.
+    `note` is what the model is told once the open turn is closed, `agents_note` what sub-agents are
+    that a kill left open.
     """
 
     type: ClassVar = "session.resume"
@@ -41,6 +42,7 @@ class SessionResume:
     selected_model: str
     carries: bool
     note: str
+    agents_note: str | None = None
     events_file_size_bytes: int | None = None
     forked_from: str | None = None
     context: Mapping[str, Any] | None = None
@@ -61,7 +63,8 @@ class SessionWarning:
     one of type `survivors` names processes that had to be killed, as `pid (command)`.
 
     `context_limit`: a request of about `current_tokens` was refused as too long. `message_cut`: no
-    message may be longer than `max_message_bytes` from here on, and none that is shown is."""
+    message may be longer than `max_message_bytes` from here on, and none that is shown is.
+    `mcp_status` is how things stand with `mcp_server` from here on."""
 
     type: ClassVar = "session.warning"
     warning_type: str
@@ -70,6 +73,8 @@ class SessionWarning:
     survivors: tuple[str, ...] = ()
     current_tokens: int | None = None
     max_message_bytes: int | None = None
+    mcp_server: str | None = None
+    mcp_status: Literal["connected", "failed", "needs-auth"] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import httpx2
 import pytest
 
-from runner.adapters.mcp.content import text_of
+from runner.adapters.mcp.content import how_far, text_of
 from runner.adapters.mcp.expand import expanded, missing, variables
-from runner.adapters.mcp.listing import MAX_TOOLS, Listing, listing
 from runner.adapters.mcp.failure import reason
+from runner.adapters.mcp.listing import MAX_TOOLS, Listing, listing
 from runner.adapters.mcp.servers import changed
 from runner.adapters.specfile.mcp_keys import is_unpinned
 from runner.core.events import McpListing, McpPin
@@ -80,6 +82,8 @@ def test_only_the_wanted_tools_are_taken() -> None:
         (tool("x" * 130), "a name is letters"),
         (tool(inputSchema={"type": "string"}), "describes no object"),
         (tool(inputSchema=None), "describes no object"),
+        (tool(inputSchema={"type": "object", "maxProperties": math.inf}), "a number that JSON has"),
+        (tool(inputSchema={"type": "object", "default": math.nan}), "a number that JSON has not"),
         (tool(inputSchema={"type": "object", "x": ["y" * 70_000]}), "longer than 64 KiB"),
     ],
 )
@@ -109,10 +113,11 @@ def test_descriptions_hide_nothing() -> None:
     a long text is cut."""
     turned = {"description": "x\u202ey", "enum": ["\u202e"]}
     schema = {"type": "object", "properties": {"a": turned}}
-    said = tool(description="a\x1b[2Jb\u200b" + "c" * 5000, inputSchema=schema)
+    said = tool(description="a\x1b[2Jb\u200b\U000e0041" + "c" * 5000, inputSchema=schema)
     (found,) = listing("s", [said], None).tools
     assert "\x1b" not in found.spec.description
     assert "\u200b" not in found.spec.description
+    assert "\U000e0041" not in found.spec.description
     assert len(found.spec.description) < 2100
     shown = found.spec.input_schema["properties"]["a"]
     assert "\u202e" not in shown["description"]
@@ -157,6 +162,48 @@ def test_the_hash_is_of_all_that_is_said() -> None:
 def test_answers_become_text(result: dict[str, Any], text: str) -> None:
     """What is no text is named; no link is followed."""
     assert text_of(result) == text
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "message", "line"),
+    [
+        (1, 3, None, "1 of 3"),
+        (0.5, None, "half\nof \x1b[2Jit", "0.5 half of \\x1b[2Jit"),
+        (2, 2, "x" * 900, None),
+    ],
+)
+def test_progress_is_one_short_line(
+    done: float, total: float | None, message: str | None, line: str | None
+) -> None:
+    """Without what would do something to a terminal."""
+    told = how_far(done, total, message)
+    assert len(told) <= 500
+    assert line is None or told == line
+
+
+def test_of_many_reasons_the_first_are_told() -> None:
+    """And how many there are besides; a tool that is wanted and not there is one."""
+    found = listing("s", [tool(f"t {n}") for n in range(30)], ("*", "look"))
+    assert len(found.left_out) == 21
+    assert found.left_out[-1] == "there are 11 more reasons like these"
+    lacking = listing("s", [tool("a")], ("a", "b"))
+    assert lacking.left_out == ("it has no tool 'b'",)
+    assert [one.name for one in lacking.tools] == ["a"]
+
+
+def test_what_a_status_means_is_told_without_the_address() -> None:
+    """An address may hold a key."""
+    for status, words in (
+        (401, "it asks for authorization (HTTP 401)"),
+        (302, "it redirects to another address (HTTP 302), which is not followed"),
+        (500, "it answered with HTTP 500"),
+    ):
+        request = httpx2.Request("GET", "http://127.0.0.1/key-of-mine")
+        response = httpx2.Response(status, request=request)
+        with pytest.raises(httpx2.HTTPStatusError) as raised:
+            response.raise_for_status()
+        assert reason(raised.value).startswith(words)
+        assert "key-of-mine" not in reason(raised.value)
 
 
 def test_failures_are_told_on_one_line() -> None:
