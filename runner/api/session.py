@@ -93,8 +93,8 @@ class Session:
         if resume is not None and session_id is not None and not fork:
             raise ValueError("`session_id` names a new session: leave it out, or `fork`")
         world = World() if environ is None else World(environ=dict(environ))
-        self._world = replace(world, functions={tool.name: tool.function for tool in tools})
         spec = joined(spec, tools)
+        self._world = replace(world, functions={tool.name: tool.function for tool in tools})
         kept_in = Path(home or default_home(self._world.environ)).absolute()
         is_new = resume is None or fork
         options = RunOptions(

@@ -16,7 +16,7 @@ from runner.adapters.sandbox import advice
 from runner.adapters.sandbox.choice import Chosen
 from runner.adapters.trees import remove_tree
 from runner.adapters.workspace import WorkspaceError
-from runner.app import boundary, mcp_outlook, project_agents
+from runner.app import boundary, custom_tools, mcp_outlook, project_agents
 from runner.core.events import Check, SandboxReport
 from runner.core.spec import TaskSpec, WorkspaceSpec
 
@@ -49,6 +49,7 @@ def examine(
         spec = project_agents.join(spec).spec
         checks += [*preflight.run_checks(spec, known), *secret_values.checks(spec, known)]
         checks += mcp_outlook.checks(mcp_outlook.plans(spec, known))
+        checks += custom_tools.checks(spec, known)
     chosen = None
     if checks[0].ok:
         try:

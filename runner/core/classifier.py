@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from runner.core import wire
 from runner.core.messages import ModelRequest, ToolCall, User
-from runner.core.permissions import Verdict
 from runner.core.state import State
 from runner.core.truncate import fit
 from runner.core.untrusted import cleaned, fenced
+from runner.core.verdicts import Verdict
 
 MAX_OUTPUT_TOKENS: Final = 2_048
 MAX_TASK_BYTES: Final = 8_000

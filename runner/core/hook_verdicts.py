@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from runner.core.hooks import Ruling
-from runner.core.permissions import Verdict, decide
+from runner.core.permissions import decide
 from runner.core.spec import TaskSpec
 from runner.core.subjects import Subject
+from runner.core.verdicts import Verdict
 
 
 def concerns(

@@ -95,7 +95,6 @@ class Ledger:
             api_duration_ms=self.api_duration_ms + checkpoint.duration_ms,
         )
 
-
     def pay(self, model: str, fee: Fee) -> Ledger:
         """Charge a search that this model asked for."""
         totals = self.models.get(model, ModelTotals())

@@ -81,6 +81,11 @@ def parse(text: str) -> Rule:
     return _specified(text, tool, specifier)
 
 
+def parsed(texts: Iterable[str]) -> tuple[Rule, ...]:
+    """The rules these texts mean. Raises `RuleError`."""
+    return tuple(parse(text) for text in texts)
+
+
 def _specified(text: str, tool: str, specifier: str) -> Rule:
     found = _PARAMETER.fullmatch(specifier)
     if found is not None and found[1] in PARAMETERS.get(tool, frozenset({found[1]})):

@@ -13,10 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from runner.core.events import SkillInvoked
-from runner.core.permissions import Verdict, decide
+from runner.core.permissions import decide
 from runner.core.skills import Skill
 from runner.core.spec import ALL_SKILLS, TaskSpec
 from runner.core.subjects import Subject
+from runner.core.verdicts import Verdict
 
 
 def counting(spec: TaskSpec, skill: Skill) -> tuple[str, ...]:

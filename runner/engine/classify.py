@@ -17,9 +17,9 @@ from runner.core.events import (
 )
 from runner.core.fold import UNCLASSIFIED
 from runner.core.messages import ModelRequest, ToolCall
-from runner.core.permissions import Verdict
 from runner.core.state import CLASSIFIER
 from runner.core.thread import Thread
+from runner.core.verdicts import Verdict
 from runner.engine.call import BudgetRefused, ModelCall, prepare
 from runner.engine.engine import Engine
 from runner.ports import ModelError

@@ -25,9 +25,10 @@ from runner.core.events import (
 from runner.core.hooks import Ruling
 from runner.core.limits import budget_left_usd, budget_reached
 from runner.core.messages import AGENT_TOOL, ToolCall
-from runner.core.permissions import Verdict, removed
+from runner.core.permissions import removed
 from runner.core.state import MAIN
 from runner.core.truncate import fit
+from runner.core.verdicts import Verdict
 from runner.engine.engine import Crew, Engine
 from runner.engine.permit import ask_hooks, permit, record_decision
 from runner.engine.results import bounded, complete, fail, open_turn

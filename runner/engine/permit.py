@@ -12,13 +12,14 @@ from runner.core.hooks import Handler, Ruling, handlers, ruling
 from runner.core.messages import AGENT_TOOL, SKILL_TOOL, ToolCall
 from runner.core.own_tools import is_free
 from runner.core.path_patterns import Places
-from runner.core.permissions import Verdict, looks_inside
+from runner.core.permissions import looks_inside
 from runner.core.rules import WEB_TOOL
 from runner.core.skill_rules import decide_under, under
 from runner.core.spawning import agent_name
 from runner.core.spec import HookEvent, TaskSpec
 from runner.core.steps import HookPoint
 from runner.core.subjects import FileCall, NamedCall, Subject
+from runner.core.verdicts import Verdict
 from runner.core.web_rules import call_of
 from runner.engine import hooks
 from runner.engine.classify import classify, close_question, decided_before

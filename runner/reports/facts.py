@@ -14,6 +14,7 @@ from runner.reports.digest import Digest
 
 Tone = Literal["good", "bad", "open"]
 
+
 def tone(run: Digest) -> Tone:
     """Whether it ended well, badly, or not at all."""
     if run.result is None:

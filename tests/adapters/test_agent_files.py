@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner.adapters import agent_files
+from runner.adapters.agent_files import Found
 from runner.core.spec import AgentSpec
 
 HEAD = "name: scout\ndescription: Looks around.\n"
@@ -232,3 +233,8 @@ def test_a_folder_that_may_not_be_read_is_told(tmp_path: Path) -> None:
     place.parent.mkdir()
     place.touch()
     assert agent_files.every(tmp_path).problems == [f"{place} was not read: Not a directory"]
+
+
+def test_a_checkout_without_agents_has_none(tmp_path: Path) -> None:
+    """And nothing is said about it."""
+    assert agent_files.every(tmp_path) == Found()

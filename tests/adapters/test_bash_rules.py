@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from runner.adapters.shell_syntax import shell_script
-from runner.core.permissions import Verdict, decide
+from runner.core.permissions import decide
 from runner.core.spec import TaskSpec
 from runner.core.subjects import ShellCall
+from runner.core.verdicts import Verdict
 
 PROGRAMS = [
     *("npm", "ls", "cat", "echo", "grep", "find", "xargs", "env", "awk", "tar", "rg", "test", "["),

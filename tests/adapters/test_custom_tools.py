@@ -20,11 +20,11 @@ TOOL: dict[str, Any] = {
 }
 
 
-def load(folder: Path, tools: Any, **keys: Any) -> TaskSpec:
+def load(folder: Path, own: Any, **keys: Any) -> TaskSpec:
     """The spec of a task with these tools, one key a line."""
     (folder / "replies.yaml").write_text("replies: []\n")
     task = {"name": "t", "prompt": "p", "model": "scripted:replies.yaml", **keys}
-    (folder / "task.yaml").write_text(json.dumps({**task, "custom_tools": tools}, indent=1))
+    (folder / "task.yaml").write_text(json.dumps({**task, "custom_tools": own}, indent=1))
     return load_spec(folder / "task.yaml", stdin=lambda: "")
 
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from runner.adapters.sandbox.proxy import MAX_CALLS, Proxy, Resolve
+from runner.adapters.resolve import Resolve
+from runner.adapters.sandbox.proxy import MAX_CALLS, Proxy
 from runner.core import reach
 from runner.core.reach import Address
 from runner.ports import ExecResult

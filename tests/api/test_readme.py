@@ -24,7 +24,7 @@ def blocks() -> list[str]:
     return [code for part in parts for code in BLOCK.findall(part)]
 
 
-SAID = ("done 0.0", "tool task_complete", "success\n", "success 1")
+SAID = ("done 0.0", "tool task_complete", "success\n", "success\n", "success 1")
 """What each block prints, or the beginning of a line of it."""
 
 

@@ -26,11 +26,11 @@ from runner.core.hooks import (
     ruling,
     stop_reason,
 )
-from runner.core.permissions import Verdict
 from runner.core.policy import next_step
 from runner.core.spec import HookEvent, HookGroup, HookSpec
 from runner.core.steps import Finish, RunHooks, Say
 from runner.core.stops import stop
+from runner.core.verdicts import Verdict
 from tests.fakes import call, done, reply
 from tests.hooked import answered, begun, hooks_of
 from tests.logs import Log, task

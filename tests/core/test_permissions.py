@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from runner.core.bash_rules import words_of
 from runner.core.path_patterns import Places
-from runner.core.permissions import Verdict, VerdictKind, decide, looks_inside, offered
+from runner.core.permissions import decide, looks_inside, offered
 from runner.core.sensitive_paths import sensitive_part
 from runner.core.shell import Command, Script, unparsed
 from runner.core.spec import PermissionMode, TaskSpec
 from runner.core.subjects import FileCall, NamedCall, ShellCall, WebCall
+from runner.core.verdicts import Verdict, VerdictKind
 
 NO_RULE: VerdictKind = "denied-no-approval-rule-and-could-not-request-from-user"
 KINDS = {"Bash": "shell", "Edit": "write", "Read": "read", "TaskCreate": "custom-tool"}

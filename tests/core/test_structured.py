@@ -95,7 +95,7 @@ def test_arguments_that_cannot_be_read_are_an_attempt() -> None:
 
 
 def test_an_object_that_fits_stays_when_a_later_one_does_not() -> None:
-    """The later one is an error; the completion stands on the earlier, until too many were wrong."""
+    """The later one is an error; the completion stands on the earlier, until too many are wrong."""
     log = new().reply(reply("", OUTPUT)).add(valid(OUTPUT.id)).settle()
     log = log.reply(reply("", OUTPUT)).add(invalid(OUTPUT.id))
     assert answers(log)[0].error.code == "output_mismatch"

@@ -477,7 +477,11 @@ def test_what_a_skill_denies_its_user_it_denies_those_below() -> None:
 def test_sub_agents_that_a_kill_left_open_are_told_that_the_run_goes_on() -> None:
     """Once, each of them; one that has ended is not."""
     log = family()
-    log.by("b", *turn_of(reply("Seen."), 0, "fake/other"), AssistantTurnEnd(turn_id="0", model="fake/other"))
+    log.by(
+        "b",
+        *turn_of(reply("Seen."), 0, "fake/other"),
+        AssistantTurnEnd(turn_id="0", model="fake/other"),
+    )
     log.by("b", replace(done_with(), tool_call_id="other"))
     resumed = SessionResume(
         session_id="session-1",

@@ -146,7 +146,8 @@ def test_the_plan_lists_the_agents_with_tools_and_models(desk: Desk) -> None:
         "",
     ]
     assert any(f"model: {OTHER}" in line for line in lines)
-    none = desk.call("plan", str(desk.spec(disallowed_tools=["Agent"]))).stdout
+    path = desk.spec(model=OWN, api_base="http://127.0.0.1:1", disallowed_tools=["Agent"])
+    none = desk.call("plan", str(path)).stdout
     assert "\nsub-agents\n  none\n" in none
 
 

@@ -446,6 +446,8 @@ def test_run_reads_its_prompts_from_stdin_too(desk: Desk) -> None:
         ("[]", "stdin:2: a message is a JSON object"),
         ({"type": "bogus"}, "stdin:2: a message of type `bogus` means nothing here"),
         ({"type": "user"}, "stdin:2: the message has no text"),
+        ({"type": "user", "message": {"content": "a\ud800"}}, "stdin:2: the text is no Unicode"),
+        ("x" * (17 * 1024 * 1024), "a line of stdin is longer than 16777216 bytes"),
         (
             {"type": "user", "message": {"content": [{"type": "image"}]}},
             "stdin:2: only text can be read, not a block of `image`",

@@ -246,12 +246,10 @@ def test_a_server_with_an_address(desk: Desk, kind: str, tmp_path: Path) -> None
 def test_a_signal_leaves_no_server_behind(desk: Desk) -> None:
     """SIGTERM in the middle of a call: the call is cancelled, the exit code is 143."""
     steps = [X(odd("slow", seconds=50)), D("done")]
-    with desk.started(
-        steps, mcp_servers={"odd": ODD_SERVER}, allowed_tools=["mcp__odd"]
-    ) as running:
-        running.wait_for("tool.execution_start")
-        running.process.terminate()
-        played = running.finish_checked()
+    with desk.started(steps, mcp_servers={"odd": ODD_SERVER}, allowed_tools=["mcp__odd"]) as going:
+        going.wait_for("tool.execution_start")
+        going.process.terminate()
+        played = going.finish_checked()
     assert played.exit_code == 143
     assert not running(played.folder.name)
 

@@ -45,12 +45,21 @@ def test_what_no_rule_decides_is_asked_and_recorded() -> None:
     assert asked_about("no") == (["Bash"], ["denied-interactively-by-user"])
 
 
-@pytest.mark.parametrize("rules", ["allowed_tools", "disallowed_tools", "ask_tools"])
+@pytest.mark.parametrize("rules", ["allowed_tools", "disallowed_tools"])
 def test_what_a_rule_decides_is_not_asked(rules: str) -> None:
-    """An allowing rule allows, the others deny, whatever the host would say."""
+    """An allowing rule allows, a denying one denies, whatever the host would say."""
     heard, decided = asked_about("no", **{rules: ("Bash",)})
     assert heard == []
     assert decided == ["approved" if rules == "allowed_tools" else "denied-by-rules"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "decided"), [(None, "approved"), ("no", "denied-interactively-by-user")]
+)
+def test_what_a_rule_wants_asked_is_asked(answer: str | None, decided: str) -> None:
+    """Somebody is there; an allowing rule beside it changes nothing about that."""
+    asked = asked_about(answer, ask_tools=("Bash",), allowed_tools=("Bash",))
+    assert asked == (["Bash"], [decided])
 
 
 @pytest.mark.parametrize("mode", sorted({*get_args(PermissionMode)} - {"auto"}))

@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 
 from runner import app
 from runner.adapters.specfile.words import TOOLS
+from runner.app import web
 from runner.core.permissions import decide
 from runner.core.spec import PermissionMode, TaskSpec, WorkspaceSpec
 from runner.ports import ToolDenied
@@ -45,7 +46,9 @@ def test_the_tools_stand_in_a_fixed_order(bench: Bench) -> None:
 
 def test_a_spec_can_name_every_tool() -> None:
     """The names a spec may use are those of the tools that are built."""
-    assert list(TOOLS) == [*NAMES, "Agent", "Skill", "ToolSearch"]
+    before, after = NAMES[:6], NAMES[6:]
+    of_the_web = ["WebFetch", "WebSearch"]
+    assert list(TOOLS) == [*before, *of_the_web, *after, "Agent", "Skill", "ToolSearch"]
 
 
 def test_only_tools_that_change_nothing_run_together(bench: Bench) -> None:
@@ -70,6 +73,8 @@ def test_every_text_belongs_to_a_tool(bench: Bench) -> None:
     used.add("Agent.general-purpose")
     specs.append(no_skills().spec)
     specs.append(ToolSearch((), descriptions(), {}).spec)
+    task = TaskSpec(name="t", prompt="x", model="m")
+    specs += [tool.spec for tool in web.tools(task, None).values()]
     used |= {"Skill.none", "Skill.text", "ToolSearch.none", "ToolSearch.more"}
     used |= {"ToolSearch.unknown"}
     for spec in specs:
@@ -184,13 +189,16 @@ def test_a_plan_decides_as_a_run_does(bench: Bench, mode: PermissionMode) -> Non
         "TaskCreate": {"subject": "x"},
         "TaskUpdate": {"taskId": "1", "status": "completed"},
         "AskUserQuestion": {"questions": [{"question": "?"}]},
+        "WebFetch": {"url": "https://example.com/"},
+        "WebSearch": {"query": "x"},
         "Agent": {"description": "d", "prompt": "p"},
         "Skill": {"skill": "s"},
     }
     agent = Agent(agents={}, descriptions=descriptions())
-    tools = {**bench.tools, agent.spec.name: agent, "Skill": no_skills()}
     where = WorkspaceSpec(path=str(bench.workspace))
     spec = TaskSpec(name="t", prompt="x", model="m/x", workspace=where, permission_mode=mode)
+    others = {**web.tools(spec, None), agent.spec.name: agent, "Skill": no_skills()}
+    tools = {**bench.tools, **others}
     kinds = {name: tools[name].permission(call)["kind"] for name, call in calls.items()}
     verdicts = {name: decide(spec, name, kind) for name, kind in kinds.items()}
     assert {tool.name: tool.verdict for tool in app.plan(spec).tools} == {

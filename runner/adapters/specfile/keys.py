@@ -140,7 +140,7 @@ TASK = Record(
         key(
             "setting_sources",
             ListOf(item=Choice(options=("project",), planned=("user", "local")), what="sources"),
-            "Whose files load: instructions (CLAUDE.md, AGENTS.md), skills, sub-agents. `[]`: none.",
+            "Whose files load: CLAUDE.md and AGENTS.md, skills, sub-agents. `[]`: nobody's.",
             [],
         ),
         key(
