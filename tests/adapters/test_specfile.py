@@ -616,6 +616,7 @@ custom_tools.NAME.python_path custom_tools.NAME.command custom_tools.NAME.env
 custom_tools.NAME.read_only custom_tools.NAME.timeout
 web_search.provider web_search.api_base web_search.api_key_env web_search.max_results
 web_search.cost_per_query_usd mcp_servers.NAME.disabled mcp_servers.NAME.timeout
+mcp_servers.NAME.sandbox mcp_servers.NAME.sandbox.mode mcp_servers.NAME.sandbox.reason
 hooks agents agents.NAME.description agents.NAME.prompt agents.NAME.tools
 agents.NAME.disallowedTools agents.NAME.model agents.NAME.effort agents.NAME.maxTurns
 agents.NAME.permissionMode agents.NAME.skills agents.NAME.mcpServers agents.NAME.background

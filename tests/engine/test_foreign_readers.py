@@ -53,6 +53,7 @@ GONE = ModelError("provider_unavailable", "connection refused")
 
 async def talk(arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     context.on_progress("half way")
+    context.on_status("1 of 2")
     await asyncio.sleep(40)
     return ToolOutput(content="ok", details="- a\n+ b")
 
