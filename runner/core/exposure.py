@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from runner.core.messages import MCP_PREFIX
@@ -46,6 +46,8 @@ def _ways_out(spec: TaskSpec) -> Iterator[str]:
         inside = server.type == "stdio" and server.sandbox.mode == "task"
         if _may_call(spec, name) and not (inside and spec.sandbox.network == ("deny",)):
             yield f"the MCP server `{name}`"
+    if spec.sandbox.network != ("deny",):
+        yield from (f"the tool `{n}`" for n in spec.custom_tools if _may_use(spec, n))
 
 
 def _within_reach(spec: TaskSpec) -> Iterator[str]:
@@ -55,6 +57,9 @@ def _within_reach(spec: TaskSpec) -> Iterator[str]:
     for name, server in spec.mcp_servers.items():
         if _may_call(spec, name):
             yield from _secrets_of_server(spec, server)
+    for name, tool in spec.custom_tools.items():
+        if _may_use(spec, name):
+            yield from _secrets_among(spec, tool.env, tool.env.values())
 
 
 def _secrets_of_commands(spec: TaskSpec) -> list[str]:
@@ -63,9 +68,14 @@ def _secrets_of_commands(spec: TaskSpec) -> list[str]:
 
 def _secrets_of_server(spec: TaskSpec, server: McpServerSpec) -> Iterator[str]:
     texts = (*server.env.values(), *server.headers.values(), *server.args, server.url or "")
-    names_ = [*server.env, *(found[1] for text in texts for found in _VARIABLE.finditer(text))]
-    yield from (name for name in names_ if _is_secret(spec, name))
+    yield from _secrets_among(spec, server.env, texts)
     yield from (f"`{name}`" for name in server.headers if _HEADER.fullmatch(name))
+
+
+def _secrets_among(spec: TaskSpec, given: Iterable[str], texts: Iterable[str]) -> Iterator[str]:
+    """Of these variables, and of those that the texts take in, the ones that are secret."""
+    taken = (found[1] for text in texts for found in _VARIABLE.finditer(text))
+    yield from (name for name in (*given, *taken) if _is_secret(spec, name))
 
 
 def _is_secret(spec: TaskSpec, name: str) -> bool:

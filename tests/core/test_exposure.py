@@ -10,6 +10,7 @@ import pytest
 from runner.core.exposure import exposures
 from runner.core.rule_advice import advice
 from runner.core.spec import (
+    CustomToolSpec,
     EnvSpec,
     InputSpec,
     McpSandboxSpec,
@@ -120,6 +121,30 @@ def test_servers_and_the_web_are_ways_out_and_servers_hold_secrets(
 ) -> None:
     """A server with its own key needs no command to give it to a stranger."""
     assert words in "".join(line for line in told(**{**ASKED, **keys}) if "untrusted" in line)
+
+
+OWN = CustomToolSpec(
+    description="d", input_schema={}, command=("x",), env={"LEVEL": "1", "T": "${TICKET_TOKEN}"}
+)
+
+
+@pytest.mark.parametrize(
+    ("keys", "count"),
+    [
+        ({}, 1),
+        ({"allowed_tools": ()}, 0),
+        ({"sandbox": SandboxSpec(network=("deny",))}, 0),
+        ({"custom_tools": {"ticket": replace(OWN, env={"LEVEL": "1"})}}, 0),
+    ],
+)
+def test_a_tool_of_the_task_is_a_way_out_and_holds_its_secrets(
+    keys: dict[str, Any], count: int
+) -> None:
+    """As commands are: behind the same walls, with variables of its own."""
+    given = {"inputs": STRANGE, "allowed_tools": ("ticket",), "custom_tools": {"ticket": OWN}}
+    found = told(**{**given, **keys})
+    assert len(found) == count
+    assert all("the tool `ticket` may reach the network, and TICKET_TOKEN" in f for f in found)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ import pytest
 from tests.e2e.desk import Desk
 from tests.servers import D, X
 
+pytestmark = pytest.mark.warm
+
 LOOK = ("Read", {"file_path": "README.md"})
 
 

@@ -10,6 +10,8 @@ import pytest
 from tests.e2e.desk import Desk, Played
 from tests.servers import D, X
 
+pytestmark = pytest.mark.warm
+
 
 def bash(command: str) -> tuple[str, dict[str, str]]:
     return ("Bash", {"command": command})

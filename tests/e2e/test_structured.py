@@ -10,6 +10,8 @@ import pytest
 from tests.e2e.desk import Desk
 from tests.servers import D, Step, T, X
 
+pytestmark = pytest.mark.warm
+
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"ok": {"type": "boolean"}, "share": {"type": "number", "maximum": 0.5}},

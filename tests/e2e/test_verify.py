@@ -9,6 +9,8 @@ import pytest
 from tests.e2e.desk import Desk
 from tests.servers import D, T, X
 
+pytestmark = pytest.mark.warm
+
 FIXED = "test -e fixed.txt"
 WRITE = ("Write", {"file_path": "fixed.txt", "content": "yes\n"})
 READ = ("Read", {"file_path": "README.md"})
