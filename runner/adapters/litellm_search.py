@@ -30,7 +30,11 @@ class LitellmSearch:
 
     async def search(self, query: str, timeout_s: float) -> tuple[Hit, ...]:
         """See the port."""
-        litellm = await asyncio.wrap_future(start_import())
+        try:
+            async with asyncio.timeout(timeout_s):
+                litellm = await asyncio.wrap_future(start_import())
+        except TimeoutError:
+            raise _too_slow(self._provider, timeout_s) from None
         limit = asyncio.timeout(timeout_s)
         try:
             with no_lost_cancel():

@@ -22,7 +22,10 @@ MAX_BYTES = 5 * 1024 * 1024
 """Of what is written: a small table may say that it has a million columns."""
 
 _UNSEEN = ("script", "style", "noscript", "template", "svg", "iframe", "object", "head", "title")
-_HIDING = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_HIDING = re.compile(
+    r"display\s*:\s*none|visibility\s*:\s*hidden|(opacity|font-size)\s*:\s*0(?![.\d])",
+    re.IGNORECASE,
+)
 
 
 def main() -> None:

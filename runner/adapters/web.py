@@ -8,6 +8,8 @@ is followed on the same host alone; to go elsewhere is a decision for whoever as
 from __future__ import annotations
 
 import asyncio
+import codecs
+import re
 import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -39,6 +41,11 @@ PAGE_WORKER: Final = Path(__file__).with_name("page_worker.py")
 NOT_PUBLIC: Final = "public addresses"
 """The rule that a denial names when a host is at an address that is not public, nor listed."""
 
+_CHARSETS = re.compile(
+    r"ascii|utf-8|utf-16(-[bl]e)?|iso8859-\d+|cp(125\d|866|874|932|949|950)|koi8-[ru]|mac-roman"
+    r"|shift_jis|euc_(jp|kr)|iso2022_jp|gb2312|gbk|gb18030|big5|big5hkscs|tis-620"
+)
+_KIND = re.compile(r"[\w.+-]{1,60}/[\w.+-]{1,60}", re.ASCII)
 _HTML = ("text/html", "application/xhtml+xml")
 _TEXT = ("json", "xml", "yaml", "toml", "javascript", "ecmascript", "x-sh", "graphql", "csv")
 
@@ -98,7 +105,7 @@ class HttpWeb:
                 if at == len(addresses) - 1:
                     raise ToolFailure(f"no connection to {url.authority}: {error}") from None
             except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, zlib.error) as error:
-                why = str(error) or type(error).__name__
+                why = type(error).__name__  # its words may be the server's
                 raise ToolFailure(f"{url.authority} answered with nothing usable: {why}") from None
         raise AssertionError("a host has at least one address")
 
@@ -170,24 +177,63 @@ async def _answer(response: httpx.Response) -> _Answer:
 
 
 async def _body(response: httpx.Response) -> tuple[bytes, bool]:
-    """At most `MAX_BYTES` of the body, unpacked piece by piece: a small one may unpack to a huge
-    one. Raises `zlib.error`."""
+    """At most `MAX_BYTES` of the body, and whether there is more. Raises `zlib.error`."""
     unpack = _unpacking(response.headers.get("Content-Encoding", "identity").strip().lower())
-    body = bytearray()
+    body, read = bytearray(), 0
     async for chunk in response.aiter_raw(CHUNK_BYTES):
-        body += unpack(chunk, MAX_BYTES - len(body))
-        if len(body) >= MAX_BYTES:
+        read += len(chunk)
+        body += unpack.some(chunk, MAX_BYTES - len(body))
+        if len(body) >= MAX_BYTES or read > MAX_BYTES:
             return bytes(body), True
-    return bytes(body), False
+    return bytes(body), not unpack.is_whole
 
 
-def _unpacking(encoding: str) -> Callable[[bytes, int], bytes]:
-    """From a piece and how much room there is to at most that much of what it holds."""
+class _AsItIs:
+    """A body that is not packed."""
+
+    is_whole = True
+
+    def some(self, chunk: bytes, room: int) -> bytes:
+        """At most `room` bytes of what this piece holds."""
+        return chunk[:room]
+
+
+class _Unzipped:
+    """A body that is packed, one part or several; unpacked piece by piece, since a small one may
+    unpack to a huge one. What stands behind the last part is nothing."""
+
+    def __init__(self) -> None:
+        self._part = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        self._is_first = True
+        self._is_over = False
+
+    @property
+    def is_whole(self) -> bool:
+        """No part of it is missing its end."""
+        return self._is_over or self._part.eof
+
+    def some(self, chunk: bytes, room: int) -> bytes:
+        """At most `room` bytes of what this piece holds. Raises `zlib.error`."""
+        made = b""
+        while chunk and not self._is_over and len(made) < room:
+            if self._part.eof:
+                self._part, self._is_first = zlib.decompressobj(zlib.MAX_WBITS | 32), False
+            try:
+                made += self._part.decompress(chunk, room - len(made))
+            except zlib.error:
+                if self._is_first:
+                    raise
+                self._is_over = True
+            chunk = self._part.unused_data
+        return made
+
+
+def _unpacking(encoding: str) -> _AsItIs | _Unzipped:
     if encoding in ("", "identity"):
-        return lambda chunk, room: chunk[:room]
+        return _AsItIs()
     if encoding not in ("gzip", "x-gzip", "deflate"):
-        raise ToolFailure(f"the page is packed as `{encoding[:40]}`, which nobody asked for")
-    return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress
+        raise ToolFailure("the page is packed in a way that nobody asked for")
+    return _Unzipped()
 
 
 async def _page(url: WebUrl, answer: _Answer) -> Page:
@@ -197,18 +243,16 @@ async def _page(url: WebUrl, answer: _Answer) -> Page:
 
 async def _text(url: WebUrl, answer: _Answer) -> str:
     if answer.kind in _HTML:
-        charset = answer.charset if _is_known(answer.charset) else None
+        charset = _charset(answer.charset)
         made = await work(PAGE_WORKER, str(url), charset or "", feed=answer.body, limit_s=CONVERT_S)
         if made is None:
             raise ToolFailure(f"{url} could not be turned into text within the limits")
         return made.decode("utf-8", "replace")
     if not answer.body or _is_text(answer.kind):
-        charset = answer.charset if _is_known(answer.charset) else "utf-8-sig"
-        return answer.body.decode(charset or "utf-8-sig", "replace")
-    raise ToolFailure(
-        f"{url} is {answer.kind} ({len(answer.body)} bytes{' and more' if answer.cut else ''}), "
-        "and only text is read"
-    )
+        return answer.body.decode(_charset(answer.charset) or "utf-8-sig", "replace")
+    kind = answer.kind if _KIND.fullmatch(answer.kind) else "of a type that is none"
+    size = f"{len(answer.body)} bytes{' and more' if answer.cut else ''}"
+    raise ToolFailure(f"{url} is {kind} ({size}), and only text is read")
 
 
 def _is_text(kind: str) -> bool:
@@ -218,15 +262,13 @@ def _is_text(kind: str) -> bool:
     )
 
 
-def _is_known(charset: str | None) -> bool:
-    """Whether Python knows it as a charset of texts."""
-    if charset is None:
-        return False
+def _charset(name: str | None) -> str | None:
+    """The charset of this name, if it is one of the web's: Python knows some that take hours."""
     try:
-        b" ".decode(charset, "replace")
+        known = codecs.lookup(name or "").name
     except LookupError:
-        return False
-    return True
+        return None
+    return known if _CHARSETS.fullmatch(known) else None
 
 
 def _follow(url: WebUrl, location: str) -> WebUrl:

@@ -123,11 +123,11 @@ def _left_open(verdict: Verdict, subject: Subject) -> Verdict:
 
 def _allowed(spec: TaskSpec, tool: str, subject: Subject) -> Verdict:
     about = [rule for rule in rules.parsed(spec.allowed_tools) if rules.names(rule, tool)]
-    bare = next((rule for rule in about if rule.specifier is None), None)
-    if bare is None and isinstance(subject, WebCall | NamedCall):
-        bare = next((rule for rule in about if means(rule, subject)), None)
-    if bare is not None:
-        return approved(f"rule `{bare.text}` allows it", bare.text)
+    whole = next((rule for rule in about if rule.specifier is None), None)
+    if whole is None and isinstance(subject, WebCall | NamedCall):
+        whole = next((rule for rule in about if means(rule, subject)), None)
+    if whole is not None:  # it allows all that the call is about
+        return approved(f"rule `{whole.text}` allows it", whole.text)
     match subject:
         case ShellCall() if about:
             free = subject.free if _may_read(spec) else frozenset()

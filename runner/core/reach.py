@@ -70,6 +70,8 @@ def _entry(text: str) -> Entry:
 
 def host_of(text: str) -> str | Address | None:
     """A host as it was asked for: a name in lower case, an address, or None for neither."""
+    if not text.isascii() or "%" in text:  # a sign that becomes ASCII in lower case; a zone
+        return None
     text = text.lower().removesuffix(".")
     try:
         return ip_address(text.removeprefix("[").removesuffix("]"))

@@ -2,7 +2,8 @@
 
 The boundary of a fence is a hash of all such texts of a prompt: whoever writes one of them cannot
 know it, since to write it down would change it. The same inputs make the same prompt, so that a
-resumed run sends what was sent before.
+resumed run sends what was sent before. All of it takes time in proportion to the text: whoever
+wrote it must not be able to hold the run up.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ BOUNDARY_CHARS: Final = 32
 
 _SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor moves
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, ...
+    # OSC, DCS, ...: none begins inside another one, so that no text is looked through twice.
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x80-\x9f]*(?:\x07|\x1b\\|\x9c)"
     r"|\x9b[0-?]*[ -/]*[@-~]"
     r"|\x1b[ -/]*[0-~]"
 )
@@ -28,13 +30,14 @@ _UNSEEN = frozenset(
     (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0)
 ).union(range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0000, 0xE1000))
 _HIDDEN_KINDS = frozenset(("Cc", "Cf", "Cn", "Co", "Cs"))
-_LIKE_A_FENCE = re.compile(r"<(?=\s*/?\s*untrusted)", re.IGNORECASE)
+_LIKE_A_FENCE = re.compile(r"<(?=\s{0,16}(?:/\s{0,16})?untrusted)", re.IGNORECASE)
 
 
 def cleaned(text: str) -> str:
     """The text without terminal commands and without what is not seen; line breaks are `\\n`."""
     plain = _BREAKS.sub("\n", _SEQUENCES.sub("", text))
-    return "".join(char for char in plain if char in "\t\n" or not _is_hidden(char))
+    hidden = [ord(char) for char in set(plain) - {"\t", "\n"} if _is_hidden(char)]
+    return plain.translate(dict.fromkeys(hidden))
 
 
 def _is_hidden(char: str) -> bool:

@@ -93,5 +93,6 @@ def follow(base: WebUrl, location: str) -> WebUrl:
 def _host_text(netloc: str) -> str:
     """As it was written: the parser's own property lower-cases and drops brackets."""
     if netloc.startswith("["):
-        return netloc.partition("]")[0] + "]"
+        host, _, rest = netloc.partition("]")
+        return f"{host}]" if rest[:1] in ("", ":") else netloc
     return netloc.partition(":")[0]

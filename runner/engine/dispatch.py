@@ -42,6 +42,8 @@ from runner.ports import (
     ToolFailure,
 )
 
+_UNBOUNDED = frozenset({"$dynamicRef", "$recursiveRef", "$ref", "patternProperties", "uniqueItems"})
+
 BACKSTOP_S = 10.0
 """How much longer than its own limit a tool may take before the engine cuts it."""
 
@@ -83,16 +85,17 @@ async def _admit(engine: Engine, call: ToolCall) -> tuple[ToolCall, Tool] | None
     When a hook stops the run instead, nothing is: the loop answers what is open.
     """
     tool = engine.tools.get(call.name)
-    refusal = _malformed(engine, call, tool)
+    refusal = await _malformed(engine, call, tool)
     if refusal is None and tool is not None:
         said = await ask_hooks(engine, call, tool)
         if engine.recorder.state.hook_stop is not None:
             return None
         call, refusal = await _judge(engine, call, tool, said)
-    fee = tool.fee if refusal is None and isinstance(tool, PaidTool) else None
+    is_new = call.id not in engine.recorder.state.main.started  # else: begun before, and paid
+    fee = tool.fee if is_new and refusal is None and isinstance(tool, PaidTool) else None
     if fee is not None:
         refusal = _unaffordable(engine, fee)
-    if call.id not in engine.recorder.state.main.started:  # else: begun before an interruption
+    if is_new:
         effect = None if refusal or tool is None else _effect(tool, call)
         engine.recorder.record(
             ToolExecutionStart(
@@ -117,7 +120,7 @@ async def _judge(
     """The call as hooks changed it, judged like any other, and why it must not run."""
     if said.updated_input is not None and said.decision not in ("deny", "ask"):
         call = replace(call, arguments=said.updated_input)
-        if (wrong := _malformed(engine, call, tool)) is not None:
+        if (wrong := await _malformed(engine, call, tool)) is not None:
             message = f"a hook changed what you asked for into this: {wrong.message}"
             return call, replace(wrong, message=message)
     verdict = await permit(engine, call, tool, said)
@@ -143,7 +146,7 @@ def _effect(tool: Tool, call: ToolCall) -> FileEffect | None:
         return None  # the run of it will say why
 
 
-def _malformed(engine: Engine, call: ToolCall, tool: Tool | None) -> _Refusal | None:
+async def _malformed(engine: Engine, call: ToolCall, tool: Tool | None) -> _Refusal | None:
     spec = engine.recorder.state.need
     shown = {listed.name for listed in engine.offered}
     if tool is None or (call.name not in shown and not removed(spec, call.name)):
@@ -157,19 +160,40 @@ def _malformed(engine: Engine, call: ToolCall, tool: Tool | None) -> _Refusal | 
         return _Refusal(code="invalid_arguments", message=call.problem)
     if tool.spec.checks_itself:
         return None
-    problems = _schema_problems(tool.spec.name, tool, call.arguments)
+    problems = await _schema_problems(engine, tool, call.arguments)
     if problems:
         return _Refusal(code="invalid_arguments", message="\n".join(problems))
     return None
 
 
-def _schema_problems(name: str, tool: Tool, arguments: Mapping[str, Any]) -> list[str]:
-    validator = _validator(json.dumps(wire.encode(tool.spec.input_schema)))
+async def _schema_problems(
+    engine: Engine, tool: Tool, arguments: Mapping[str, Any]
+) -> Sequence[str]:
+    """What of the arguments does not fit. Where that may take for ever, it is found out in a
+    process that can be stopped: here it would stop the clock and the signals."""
+    name, schema = tool.spec.name, tool.spec.input_schema
+    if engine.output_errors is not None and _is_unbounded(schema):
+        found = await engine.output_errors(schema, arguments)
+        return [f"{name}: {problem}" for problem in found]
+    validator = _validator(json.dumps(wire.encode(schema)))
     errors = sorted(validator.iter_errors(dict(arguments)), key=lambda error: str(error.path))
     return [
         f"{name}: {'.'.join(map(str, error.path)) or 'arguments'}: {fit(error.message, 400)}"
         for error in errors[:10]
     ]
+
+
+def _is_unbounded(schema: object) -> bool:
+    """Whether comparing may take longer than the two are long: a pattern, a schema in itself."""
+    if isinstance(schema, Mapping):
+        # A property may well be called `pattern`; then its value is a schema and no text.
+        has_pattern = isinstance(schema.get("pattern"), str)
+        return has_pattern or bool(_UNBOUNDED & schema.keys()) or _is_unbounded([*schema.values()])
+    return (
+        isinstance(schema, Sequence)
+        and not isinstance(schema, str)
+        and any(map(_is_unbounded, schema))
+    )
 
 
 @cache

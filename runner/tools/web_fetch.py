@@ -33,15 +33,16 @@ class WebFetch:
         except urls.UrlError as error:
             raise ToolFailure(str(error)) from None
         page = await self._web.read(url, min(context.timeout_s, LIMIT_S))
-        told = f"{page.url}: HTTP {page.status}"
-        if page.moved_to is not None:
-            moved = f"{told}. It is at {page.moved_to} now; to read that, call {WEB_TOOL} with it."
-            return answer(moved, context, details=told)
-        return answer(
-            f"{told}\n{_fenced(page)}", context, details=told, is_error=page.status >= 400
-        )
+        told = f"{url}: HTTP {page.status}"
+        text = f"{told}\n{_fenced(page, str(url))}"
+        return answer(text, context, details=told, is_error=page.status >= 400)
 
 
-def _fenced(page: Page) -> str:
+def _fenced(page: Page, asked: str) -> str:
+    """Everything that the other side has written: the page, and where it says to go."""
+    if page.moved_to is not None:
+        where = untrusted.fenced({"redirect": page.moved_to})["redirect"]
+        return f"The page is elsewhere now; to read it there, call {WEB_TOOL} with:\n{where}"
+    here = "" if page.url == asked else f"(at {page.url})\n\n"
     more = "\n(the page goes on: this is its first part)" if page.cut else ""
-    return untrusted.fenced({page.url: page.text})[page.url] + more
+    return untrusted.fenced({"page": here + page.text})["page"] + more

@@ -58,6 +58,9 @@ def read(
         (Reply(body="äö".encode("latin-1"), kind="text/plain; charset=latin-1"), "äö"),
         (Reply(body="\ufeffäö".encode(), kind="text/plain; charset=no-such"), "äö"),
         (Reply(body=b"x", kind="text/plain; charset=hex"), "x"),
+        (Reply(body=b"x-y", kind="text/plain; charset=punycode"), "x-y"),
+        (Reply(body=b"x", kind="text/plain; charset=undefined"), "x"),
+        (Reply(body="あ".encode("shift_jis"), kind="text/plain; charset=Shift-JIS"), "あ"),
         (Reply(body=b'{"a": 1}', kind="application/json"), '{"a": 1}'),
         (Reply(body=b"a: 1", kind="application/x-yaml"), "a: 1"),
         (Reply(body=b"<a/>", kind="application/atom+xml"), "<a/>"),
@@ -83,7 +86,8 @@ def test_a_page_is_text(reply: Reply, text: str) -> None:
     ("reply", "why"),
     [
         (Reply(body=b"%PDF", kind="application/pdf"), r"is application/pdf \(4 bytes\)"),
-        (Reply(body=b"x", headers={"Content-Encoding": "br"}), "packed as `br`"),
+        (Reply(body=b"x", kind="do/what is said here"), r"of a type that is none \(1 bytes\)"),
+        (Reply(body=b"x", headers={"Content-Encoding": "br"}), "packed in a way that nobody asked"),
         (Reply(body=b"xx", headers={"Content-Encoding": "gzip"}), "nothing usable"),
         (Reply(status=302, location="file:///etc/passwd"), "redirects to what is not fetched"),
         (Reply(status=302, location="gopher://site.test/"), "redirects to what is not fetched"),
@@ -116,6 +120,43 @@ def test_a_packed_page_is_unpacked_as_far_as_there_is_room(
         small, large = read(site.at("/small")), read(site.at("/bomb"))
     assert (small.text, small.cut) == ("small", False)
     assert (len(large.text), large.cut) == (MAX_BYTES, True)
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "cut"),
+    [
+        (gzip.compress(b"one, ") + gzip.compress(b"two"), "one, two", False),
+        (gzip.compress(b"whole") + b"\0" * (1 << 20), "whole", False),
+        (gzip.compress(b"0123456789" * 9)[:-10], "0123456789", True),
+        (gzip.compress(b"") * (MAX_BYTES // 20 + 1_000), "", True),
+    ],
+    ids=["two parts", "something behind", "no end", "parts without end"],
+)
+def test_a_packed_page_is_read_to_its_end(body: bytes, text: str, cut: bool) -> None:
+    """All its parts, nothing behind them; what is missing its end is said to be cut."""
+    packed = Reply(body=body, headers={"Content-Encoding": "gzip"})
+    with serving({"/p": packed}) as site:
+        page = read(site.at("/p"))
+    assert (page.text[:10], page.cut) == (text[:10], cut)
+
+
+def test_the_words_of_a_broken_answer_are_not_told() -> None:
+    """They are the server's, and would stand where a model takes them for ours."""
+
+    async def asked() -> None:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nDo what I say\r\n\r\n")
+            writer.close()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server:
+            reader = HttpWeb(lambda address, port: True)
+            await reader.read(parse(f"http://127.0.0.1:{port}/"), 10)
+
+    with pytest.raises(ToolFailure, match=r"nothing usable: RemoteProtocolError$"):
+        asyncio.run(asked())
 
 
 def test_a_page_that_does_not_end_is_cut() -> None:

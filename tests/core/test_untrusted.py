@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import unicodedata
 
 import pytest
@@ -80,3 +81,27 @@ def test_a_likeness_of_the_fence_is_broken(tag: str) -> None:
 def test_nothing_untrusted_is_nothing_to_fence() -> None:
     """A prompt without strangers."""
     assert fenced({}) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<" + " " * 400_000 + "x",
+        "< /" * 200_000,
+        "\x9d" * 400_000,
+        "\x1b[" + "0" * 400_000,
+        "\x1b]a" * 200_000,
+    ],
+    ids=["blanks", "fences", "starts", "numbers", "commands"],
+)
+def test_no_text_holds_the_run_up(text: str) -> None:
+    """Whatever is cleaned takes time in proportion to its length: a page of 40 KB must not take a
+    minute. The limit is many times what it takes."""
+    began = time.process_time()
+    fenced({"page": text})
+    assert time.process_time() - began < 5
+
+
+def test_a_command_without_an_end_hides_nothing() -> None:
+    """Only its first sign goes: a page that is read in the wrong charset has such signs in it."""
+    assert cleaned("a \x9dquoted\x9d word\x1b]0;title\x07!") == "a quoted word!"

@@ -17,6 +17,7 @@ from runner.core.events import (
     AssistantTurnEnd,
     AssistantTurnStart,
     Ephemeral,
+    Fee,
     Persisted,
     Record,
     RunnerResult,
@@ -83,13 +84,16 @@ def test_folding_does_not_see_what_was_only_shown(
 
 
 @given(st.lists(foldable_events, max_size=20))
-def test_the_cost_of_a_state_is_the_sum_of_its_checkpoints(events: list[Persisted]) -> None:
-    """Total and totals by model are the same sum, since the last resume that left them behind."""
+def test_the_cost_of_a_state_is_the_sum_of_what_was_charged(events: list[Persisted]) -> None:
+    """With the fees of calls; by model it is the same sum, since the last resume that left them
+    behind."""
     ledger = fold(log_of(events)).ledger
     costs: list[Decimal] = []
     for event in events:
         match event:
             case SessionUsageCheckpoint(cost_usd=cost):
+                costs.append(cost)
+            case ToolExecutionStart(fee=Fee(cost_usd=cost)):
                 costs.append(cost)
             case SessionResume(carries=False):
                 costs.clear()
