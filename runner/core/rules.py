@@ -140,8 +140,17 @@ def has_value(rule: Rule, arguments: Mapping[str, Any]) -> bool:
     if rule.parameter is None or rule.parameter not in arguments:
         return False
     value = arguments[rule.parameter]
-    text = value if isinstance(value, str) else json.dumps(value)
+    text = value if isinstance(value, str) else json.dumps(_whole(value), ensure_ascii=False)
     return fnmatchcase(text, re.sub(r"([\[?])", r"[\1]", rule.specifier or ""))
+
+
+def _whole(value: Any) -> Any:
+    """JSON whose numbers have one form: `100.0` and `1e2` are what a rule calls `100`."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {name: _whole(item) for name, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def is_exact(rule: Rule) -> bool:

@@ -232,13 +232,18 @@ def test_a_rule_names_a_tool_a_server_or_what_its_stars_cover(
         ("mcp__x__y(deep:true)", {"deep": True}, True),
         ("mcp__x__y(deep:true)", {"deep": "true"}, True),
         ("mcp__x__y(list:[1, 2])", {"list": [1, 2]}, True),
+        ("pay(amount:100)", {"amount": 100.0}, True),
+        ("pay(amount:100)", {"amount": 100.5}, False),
+        ("pay(amount:0)", {"amount": -0.0}, True),
+        ("pay(of:*é*2]*)", {"of": {"é": (1.5, 2.0)}}, True),
         ("Bash(npm:*)", {"npm": "x"}, False),
     ],
 )
 def test_a_rule_about_a_parameter_compares_its_value(
     text: str, arguments: dict[str, object], hit: bool
 ) -> None:
-    """Literally but for `*`; numbers, booleans and lists as JSON writes them."""
+    """Literally but for `*`; numbers, booleans and lists as JSON writes them, a whole number always
+    without a point."""
     assert has_value(parse(text), arguments) == hit
 
 

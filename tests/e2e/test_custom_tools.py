@@ -14,6 +14,8 @@ import pytest
 from tests.e2e.desk import Desk, Played
 from tests.servers import D, X
 
+pytestmark = pytest.mark.warm
+
 MODULE = """
 import asyncio
 import os
@@ -457,3 +459,23 @@ def test_plan_lists_the_tools_of_the_task(desk: Desk) -> None:
     assert "fails            denied: no rule allows it in mode acceptEdits" in planned.stdout
     told = [desk.call(name, str(spec)).stdout for name in ("plan", "doctor")]
     assert all("custom_tools" in text and "2 configured" in text for text in told)
+
+
+def test_a_pattern_that_takes_for_ever_stops_neither_the_clock_nor_a_signal(desk: Desk) -> None:
+    """Arguments are compared with such a schema where that can be ended, and fit or do not."""
+    words = {"type": "string", "pattern": r"^(\w+\s?)*$"}
+    schema = {"type": "object", "properties": {"words": words}}
+    own = {"say": command("echo", "said", schema=schema)}
+    asked = [("say", {"words": words}) for words in ("two words", "!", "a" * 40 + "!")]
+    played = prepared(desk).play(
+        [X(asked[0], asked[1]), X(asked[2]), D("done")],
+        custom_tools=own,
+        allowed_tools=["say"],
+        timeout="4s",
+        limits={"shutdown_grace": "1s"},
+    )
+    assert played.exit_code == 9
+    assert [text.partition(" does not match")[0] for _, text in answers(played)[:2]] == [
+        "said",
+        "say: /words: '!'",
+    ]

@@ -15,6 +15,8 @@ import pytest
 from tests.e2e.desk import CENT, Desk
 from tests.servers import D, F, Step, T, Usage, X
 
+pytestmark = pytest.mark.warm
+
 READ = ("Read", {"file_path": "README.md"})
 WRITE = ("Write", {"file_path": "new.txt", "content": "new\n"})
 REPORTS = {

@@ -12,6 +12,8 @@ from tests.e2e.desk import CENT, Desk, Played
 from tests.e2e.test_stops import FAMILY, alive, pids
 from tests.servers import D, F, Request, Step, T, Tool, Usage, X
 
+pytestmark = pytest.mark.warm
+
 READ = ("Read", {"file_path": "README.md"})
 
 

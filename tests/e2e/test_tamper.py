@@ -10,6 +10,8 @@ import pytest
 from tests.e2e.desk import Desk, Played
 from tests.servers import D, T, X
 
+pytestmark = pytest.mark.warm
+
 CHECK = "#!/bin/sh\ntest -e fixed.txt\n"
 
 
