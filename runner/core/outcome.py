@@ -105,7 +105,7 @@ def build_result(
         error_type=ending.error_type,
         exit_code=exit_code(ending),
         num_tool_turns=main.tool_turns,
-        num_llm_calls=sum(t.replies + t.summaries for t in state.threads.values()),
+        num_llm_calls=model_calls(state),
         num_nudges=main.nudges,
         task_completed=bool(state.completion and state.completion.success),
         cost_basis=_basis(state.ledger),
@@ -125,6 +125,11 @@ def _servers(state: State) -> tuple[Mapping[str, str], ...] | None:
     """How things stand with the MCP servers now, in the shape of Claude's init message."""
     listed = state.preflight.mcp_servers if state.preflight else ()
     return tuple({"name": one.name, "status": one.status} for one in listed) or None
+
+
+def model_calls(state: State) -> int:
+    """How often a model answered, whoever asked it."""
+    return sum(thread.replies + thread.summaries for thread in state.threads.values())
 
 
 def final_text(state: State) -> str:

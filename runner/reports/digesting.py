@@ -145,6 +145,7 @@ class _Reader:
                 agent_id=agent,
                 model=event.model,
                 began=at,
+                total_usd=self.state.ledger.spent_usd,
             )
         )
 

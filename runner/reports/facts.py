@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from runner.core.endings import EXIT_ROWS, ExitRow, advice_of
+from runner.core.outcome import model_calls
 from runner.core.spec import TaskSpec
 from runner.core.words import COST_BASES, count, span, usd
 from runner.reports.digest import Digest
@@ -65,7 +66,7 @@ def rows(run: Digest) -> dict[str, str]:
         f"({sum(m.usage.cache_read_tokens for m in usage):,} from the cache), "
         f"{sum(m.usage.output_tokens for m in usage):,} out"
     )
-    calls = f"{count(len(run.turns), 'model call')}, {count(main.nudges, 'nudge')}"
+    calls = f"{count(model_calls(run.state), 'model call')}, {count(main.nudges, 'nudge')}"
     spec = run.state.spec
     cap = f" of {spec.max_turns}" if spec and spec.max_turns is not None else ""
     found = {
