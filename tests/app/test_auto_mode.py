@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from runner.core.state import CLASSIFIER
-from tests.app.scene import BASH, DONE, Scene
+from tests.app.scene import DONE, Scene
 from tests.e2e.papers import check_agent, check_calls, check_chain, check_turns
 
 ALLOW = {"text": '{"decision": "allow", "reason": "fine"}', "usage": {"input_tokens": 9}}
 DENY = {"text": '{"decision": "deny", "reason": "asked again"}', "usage": {"input_tokens": 9}}
+# By a program: a redirection to where only the shell knows is nothing that a model may allow.
+COUNT = {"tools": [{"name": "Bash", "arguments": {"command": 'echo ran | tee -a "$COUNTER"'}}]}
 
 
 def test_a_kill_at_any_event_of_a_question_asks_it_at_most_once_more(tmp_path: Path) -> None:
@@ -27,7 +29,7 @@ def test_a_kill_at_any_event_of_a_question_asks_it_at_most_once_more(tmp_path: P
         "max_budget_usd": 5,
         "pricing": {f"scripted:{tmp_path}/{name}.json": price for name in ("judge", "replies")},
     }
-    scene = Scene(folder=tmp_path, replies=[BASH, DONE], keys=keys)
+    scene = Scene(folder=tmp_path, replies=[COUNT, DONE], keys=keys)
     scene.run()
     whole = scene.lines()
     mine = [n for n, event in enumerate(scene.events(), 1) if event.get("agentId") == CLASSIFIER]

@@ -207,7 +207,7 @@ def test_a_server_that_never_gets_ready_is_given_up_in_time(desk: Desk) -> None:
     assert time.monotonic() - began < 20
     assert "was not ready within 1 s" in warnings(played)["mcp_server_failed"]
     assert played.exit_code == 0
-    assert not running(str(ODD))
+    assert not running(played.folder.name)
 
 
 @pytest.mark.parametrize(
