@@ -125,7 +125,7 @@ def names(rule: Rule, tool: str) -> bool:
 
     With a path, `Edit` means every tool that writes, and `Read` the searching ones too.
     """
-    if rule.tool == tool or tool.startswith(f"{rule.tool}__"):  # `mcp__server` is its tools
+    if rule.tool == tool or _server(tool) == rule.tool:  # `mcp__server` is its tools
         return True
     if "*" in rule.tool:
         return fnmatchcase(tool, rule.tool)
@@ -133,6 +133,12 @@ def names(rule: Rule, tool: str) -> bool:
         return False
     covered = {"Edit": ("Write",), "Read": ("Grep", "Glob")}
     return tool in covered.get(rule.tool, ())
+
+
+def _server(tool: str) -> str:
+    """What a rule calls the whole server of a tool. Only the server's own name has no `__` in it:
+    one that calls a tool `log__all` does not bring it under a rule about its `log`."""
+    return "__".join(tool.split("__", 2)[:2])
 
 
 def has_value(rule: Rule, arguments: Mapping[str, Any]) -> bool:

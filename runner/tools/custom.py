@@ -14,6 +14,7 @@ from runner.core.spec import CustomToolSpec
 from runner.core.truncate import fit
 from runner.ports import ExecRequest, ExecResult, Sandbox, ToolContext, ToolFailure, ToolOutput
 from runner.tools.answers import spill_file
+from runner.tools.custom_worker import RETURNED
 
 WORKER: Final = str(Path(__file__).with_name("custom_worker.py"))
 
@@ -87,6 +88,7 @@ class CustomTool:
         self._sandbox = sandbox
         self._workspace = workspace
         self._env = env
+        self._done = 0 if tool.python is None else RETURNED
 
     def permission(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """See the port."""
@@ -110,13 +112,16 @@ class CustomTool:
             result = await self._sandbox.exec(request, context.on_progress)
         except OSError as error:
             raise ToolFailure(f"{argv[0]} could not be started: {error.strerror}") from error
-        return _output(result, self._notes(result, limit_s), context)
+        is_error = result.exit_code != self._done
+        return _output(result, self._notes(result, limit_s), context, is_error=is_error)
 
     def _notes(self, result: ExecResult, limit_s: float) -> list[str]:
         notes = []
         if result.exit_code is None:
             notes.append(f"timed out after {limit_s:g} s and was killed")
-        elif result.exit_code != 0 and (self._tool.python is None or result.exit_code != RAISED):
+        elif result.exit_code == 0 and self._done != 0:
+            notes.append("the function ended the program before it returned")
+        elif result.exit_code != self._done and (self._done == 0 or result.exit_code != RAISED):
             notes.append(f"exit code {result.exit_code}")
         if result.survivors:
             notes.append(
@@ -126,10 +131,11 @@ class CustomTool:
         return notes
 
 
-def _output(result: ExecResult, notes: list[str], context: ToolContext) -> ToolOutput:
+def _output(
+    result: ExecResult, notes: list[str], context: ToolContext, *, is_error: bool
+) -> ToolOutput:
     """What it printed and, when it failed, the end of what it said on stderr."""
     file = str(result.output_file) if result.output_file else None
-    is_error = result.exit_code != 0
     after = [f"[{note}]" for note in notes]
     if is_error and (said := _last(result.errors)):
         after.insert(0, said)

@@ -24,6 +24,11 @@ from types import CodeType, ModuleType, TracebackType
 from typing import Any, cast
 
 
+RETURNED = 86
+"""The exit code after an answer. A function can end the program with any other before it returns,
+which is no answer."""
+
+
 def main() -> None:
     """Read what is asked, import, call, answer. What the function raises ends the program."""
     with os.fdopen(os.dup(1), "wb") as answer:
@@ -38,6 +43,8 @@ def main() -> None:
             refuse_misfit(function, asked["schema"])
         else:
             answer.write(text_of(called(function, asked["arguments"])).encode("utf-8", "replace"))
+    if "arguments" in asked:
+        sys.exit(RETURNED)
 
 
 def found(module: str, function: str) -> Callable[..., object]:

@@ -208,6 +208,8 @@ def test_it_is_said_that_a_path_rule_binds_no_command() -> None:
         ("mcp__git__*", "mcp__git__log", True),
         ("mcp__git__log", "mcp__git__log", True),
         ("mcp__git__log", "mcp__git__push", False),
+        ("mcp__git__log", "mcp__git__log__all", False),
+        ("mcp__git", "mcp__git__log__all", True),
         ("mcp__git(branch:main)", "mcp__git__push", True),
         ("Edit(old_string:x)", "Write", False),
         ("Edit", "Write", False),

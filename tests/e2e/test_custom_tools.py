@@ -53,6 +53,8 @@ def broken(how):
         sys.exit(0)
     if how == "no JSON":
         return {1, 2}
+    if how == "is gone":
+        os._exit(0)
     raise ValueError("there is no such ticket")
 
 
@@ -172,19 +174,20 @@ def test_functions_and_commands_of_a_task_are_tools(desk: Desk) -> None:
 
 def test_what_a_function_raises_is_an_error_the_model_can_read(desk: Desk) -> None:
     """The way through its own module, and nothing of ours; leaving the program is an error too."""
-    hows = ("raises", "leaves", "no JSON")
+    hows = ("raises", "leaves", "no JSON", "is gone")
     steps = [X(*(("broken", {"how": how}) for how in hows)), D("done")]
     played = prepared(desk).play(steps, allowed_tools=["broken"])
-    raised, left, unfit = answers(played)
+    raised, left, unfit, gone = answers(played)
     assert raised == (
         False,
         "Traceback (most recent call last):\n"
-        f'  File "{desk.folder}/own_tools.py", line 38, in broken\n'
+        f'  File "{desk.folder}/own_tools.py", line 40, in broken\n'
         '    raise ValueError("there is no such ticket")\n'
         "ValueError: there is no such ticket",
     )
     assert left[1].splitlines()[-1] == "RuntimeError: it left with sys.exit(0)"
     assert unfit[1].splitlines()[-1] == "TypeError: Object of type set is not JSON serializable"
+    assert gone == (False, "[the function ended the program before it returned]")
 
 
 MODES: dict[str, dict[str, Any]] = {
