@@ -23,7 +23,6 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any, cast
 
-
 RETURNED = 86
 """The exit code after an answer. A function can end the program with any other before it returns,
 which is no answer."""
