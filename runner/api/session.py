@@ -29,6 +29,8 @@ OnEvent = Callable[[Record], object]
 """Told of every record: the event in its envelope. What is on disk has a `seq`."""
 
 SHORTEST_S = 0.001
+AWAKE_S = 0.5
+"""How long one wait of a waiting thread is."""
 
 
 class Where(TypedDict, total=False):
@@ -165,11 +167,12 @@ class Session:
         _refuse_inside()
         sent = self.send(prompt, timeout_s=timeout_s)
         try:
+            _wait_for(sent)
             return sent.result()
         finally:
             if not sent.done():
                 self.abort()
-                wait([sent])
+                _wait_for(sent)
 
     def abort(self) -> None:
         """Stop the prompt that runs, and take back those that wait. Returns at once.
@@ -272,6 +275,13 @@ def _refuse_nonsense(prompt: object, timeout_s: float | None) -> None:
         raise ValueError("the prompt has no text")
     if timeout_s is not None and not 0 < timeout_s < math.inf:
         raise ValueError(f"timeout_s: a number of seconds above 0, not {timeout_s}")
+
+
+def _wait_for(sent: Future[Result]) -> None:
+    """Until it is over. A signal that comes in the instant before a wait begins does not end it, so
+    that there are many: the handler runs between two of them."""
+    while not wait([sent], timeout=AWAKE_S).done:
+        pass
 
 
 def _refuse_inside() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.desk import Desk, Played
+from tests.e2e.desk import REPOSITORY, Desk, Played
 from tests.servers import D, X
 
 pytestmark = pytest.mark.warm
@@ -361,7 +361,11 @@ def test_tools_run_behind_the_walls_of_commands(desk: Desk) -> None:
     )
     own = {"reach": function("reach", NOTHING, env={"OWN": "x"})}
     played = desk.play(
-        [X(("reach", {})), D("done")], custom_tools=own, allowed_tools=["reach"], sandbox=None
+        [X(("reach", {})), D("done")],
+        custom_tools=own,
+        allowed_tools=["reach"],
+        sandbox=None,
+        add_dirs=[str(REPOSITORY)],  # nothing else in /tmp is seen, should the checkout be there
     )
     ((ok, text),) = answers(played)
     if played.result["sandbox"] == "process":
