@@ -213,7 +213,8 @@ def validate(
 
 def _with_agents(task: TaskSpec) -> TaskSpec:
     """With the agents of the project, where rules name agents: only then are the files read."""
-    if not any("Agent(" in rule for rule in (*task.disallowed_tools, *task.ask_tools)):
+    rules = (*task.allowed_tools, *task.disallowed_tools, *task.ask_tools)
+    if not any("Agent(" in rule for rule in rules):
         return task
     from runner.app.project_agents import join
 

@@ -35,7 +35,7 @@ class WebFetch:
         page = await self._web.read(url, min(context.timeout_s, LIMIT_S))
         told = f"{url}: HTTP {page.status}"
         text = f"{told}\n{_fenced(page, str(url))}"
-        return answer(text, context, details=told, is_error=page.status >= 400)
+        return answer(text, context, is_error=page.status >= 400)
 
 
 def _fenced(page: Page, asked: str) -> str:

@@ -58,8 +58,8 @@ class WebSearch:
         wanted = [hit for hit in hits if _is_wanted(hit, arguments)]
         told = f"{len(wanted)} results for {query!r}" if wanted else f"nothing found for {query!r}"
         if not wanted:
-            return answer(told, context, details=told)
-        return answer(f"{told}\n{_fenced(wanted)}", context, details=told)
+            return answer(told, context)
+        return answer(f"{told}\n{_fenced(wanted)}", context)
 
 
 def _is_wanted(hit: Hit, arguments: Mapping[str, Any]) -> bool:

@@ -158,6 +158,18 @@ def test_an_agent_without_a_word_of_the_task_can_be_denied_by_name(desk: Desk) -
     assert of_agents(played, "subagent.started") == []
 
 
+@pytest.mark.parametrize("key", ["allowed_tools", "ask_tools", "disallowed_tools"])
+def test_a_rule_about_an_agent_of_the_project_is_no_mistake(desk: Desk, key: str) -> None:
+    """`validate --strict` knows the agents of the checkout, whichever list the rule stands in."""
+    scout(desk)
+    desk.script([D("ok")])
+    known = desk.call("validate", "--strict", str(desk.spec(**{key: ["Agent(scout)"]})))
+    assert (known.returncode, known.stderr) == (0, "")
+    wrong = desk.call("validate", "--strict", str(desk.spec(**{key: ["Agent(scuot)"]})))
+    assert wrong.returncode == 2
+    assert "the agents are general-purpose, scout" in wrong.stderr
+
+
 def test_a_file_may_choose_among_the_models_of_the_task(desk: Desk) -> None:
     """By its id, without the provider, or by its family; it is asked and paid as that model."""
     desk.wire = "anthropic"
